@@ -1,6 +1,6 @@
 """Whether the rows of a plan are exactly the rows of its Parquet files, one file after the other.
 
-Then nothing is merged or cast, only marked rows are dropped, and only partition values are filled in. Pure; runs on the
+Then nothing is merged or cast, only deleted rows are left out, only partition values are filled in. Pure; runs on the
 driver.
 """
 
@@ -46,7 +46,7 @@ _FILE_DEFAULTS = [
 _VECTOR: Final = SplitFile._fields.index("deletion_vector")
 
 
-def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
+def holds_plain_rows(plan: ReadPlan, *, filtered: bool = False) -> bool:
     """Whether reading the plan's columns by name from its files, row groups and all, gives exactly its rows.
 
     Columns that partition the table are not read from the files, which need not hold them: their values are the
@@ -55,7 +55,7 @@ def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
 
     Args:
         plan: of a read.
-        marked: the reader leaves out rows at positions that it is told: those that deletion vectors mark, and those
+        filtered: the reader leaves out rows at positions that it is told: those in deletion vectors, and those
             of files that overlap which `superseded_rows` finds.
     """
     if plan.read not in (read_split, read_streamed) or not plan.splits:
@@ -69,8 +69,8 @@ def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
     if plan.table.schema.kind.evolves_columns and not all(split.raw_convertible for split in plan.splits):
         return False
     has_keys = plan.table.schema.kind.is_keyed
-    overlap = marked and has_keys and plan.table.options.one_row_wins
-    if not all(_is_plain_split(split, has_keys=has_keys, marked=marked, overlap=overlap) for split in plan.splits):
+    overlap = filtered and has_keys and plan.table.options.one_row_wins
+    if not all(_is_plain_split(split, has_keys=has_keys, filtered=filtered, overlap=overlap) for split in plan.splits):
         return False
     columns = [field for field in plan.fields if field.name not in keys]
     schema_ids = {file.schema_id for split in plan.splits for file in split.files}
@@ -90,7 +90,7 @@ def _is_plain_type(kind: t.DataType) -> bool:
     return isinstance(kind, _PLAIN_TYPES)
 
 
-def _is_plain_split(split: DataSplit, *, has_keys: bool, marked: bool, overlap: bool) -> bool:
+def _is_plain_split(split: DataSplit, *, has_keys: bool, filtered: bool, overlap: bool) -> bool:
     """Whether a split is nothing but Parquet files.
 
     Further fields of splits and files, with values other than their defaults, ask for more than the rows of the files.
@@ -100,7 +100,7 @@ def _is_plain_split(split: DataSplit, *, has_keys: bool, marked: bool, overlap: 
         return False
     if any(getattr(split, name) != value for name, value in _SPLIT_DEFAULTS.items()):
         return False
-    plain = [(i, value) for i, value in _FILE_DEFAULTS if not (marked and i == _VECTOR)]
+    plain = [(i, value) for i, value in _FILE_DEFAULTS if not (filtered and i == _VECTOR)]
     if any(file.format != "parquet" or any(file[i] != value for i, value in plain) for file in split.files):
         return False
     if as_written or not has_keys or (overlap and not split.raw_convertible):

@@ -64,7 +64,7 @@ def path_of(case: GoldenRead) -> str:
 
 def plain_columns(table: FileStoreTable) -> list[str]:
     names = [f.name for f in table.schema.fields]
-    return [name for name in names if holds_plain_rows(read_plan_of(table, columns=[name]), marked=True)]
+    return [name for name in names if holds_plain_rows(read_plan_of(table, columns=[name]), filtered=True)]
 
 
 TABLES = {case.id: (case, load_table(path_of(case))) for case in FULL if not case.system}
@@ -532,11 +532,11 @@ def test_merged_rows_that_the_driver_should_not_look_for_are_merged_in_tasks(
 ) -> None:
     every = shown(catalog, f"SELECT * FROM {superseded}")[1]
     assert NATIVE not in plan_of(catalog.sql(f"SELECT * FROM {superseded} WHERE k = 7"))
-    monkeypatch.setattr("paimon_spark.spark.catalog.marked_rows._MOST_PARTLY_WANTED_ROWS", 1000)
+    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_PARTLY_WANTED_ROWS", 1000)
     assert shown(catalog, f"SELECT * FROM {superseded} WHERE k >= 0") == (False, every)
     assert NATIVE not in plan_of(catalog.sql(f"SELECT * FROM {superseded} LIMIT 3"))
     assert shown(catalog, f"SELECT * FROM {superseded}") == (True, every)
-    monkeypatch.setattr("paimon_spark.spark.catalog.marked_rows._MOST_MERGED_ROWS", 1000)
+    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_MERGED_ROWS", 1000)
     assert shown(catalog, f"SELECT * FROM {superseded}") == (False, every)
 
 
@@ -559,7 +559,7 @@ def test_overlapping_files_are_read_by_several_tasks(catalog: SparkSession, supe
     ],
     ids=lambda values: next(iter(values)).removeprefix("spark.sql."),
 )
-def test_settings_of_the_session_do_not_change_marks(
+def test_settings_of_the_session_do_not_change_position_filters(
     catalog: SparkSession, superseded: str, values: Mapping[str, str]
 ) -> None:
     query = f"SELECT * FROM {superseded} WHERE v > 'v3' AND k < 1500"
@@ -589,7 +589,7 @@ def test_where_spark_refuses_its_reader_we_mask_rows(
     assert BATCH not in batch_of(frame)
     assert sorted(frame.collect()) == sorted(merged)
     monkeypatch.undo()
-    monkeypatch.setattr("paimon_spark.spark.catalog.marked_rows._MOST_ROWS", 1000)
+    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_ROWS", 1000)
     large = catalog.sql(f"SELECT * FROM {marked} WHERE k >= 0")
     assert NATIVE not in plan_of(large)
     assert large.count() == expected

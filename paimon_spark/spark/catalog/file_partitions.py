@@ -37,7 +37,7 @@ def task_files(
     table: FileStoreTable,
     columns: Sequence[DataField],
     tasks: Sequence[Sequence[DataSplit]],
-    first_marks: Mapping[str, int] | None = None,
+    first_bits: Mapping[str, int] | None = None,
     *,
     paths: bool = False,
     uri: Callable[[str], str] | None = None,
@@ -48,13 +48,13 @@ def task_files(
         table: whose files they are.
         columns: partition columns that are read.
         tasks: the splits.
-        first_marks: a number by the path of a file, which is read as one more such column; -1 for files without.
+        first_bits: a number by the path of a file, which is read as one more such column; -1 for files without.
         paths: the path of a file is read as one more such column.
         uri: by the path of a file what Hadoop opens; the file is local when not given.
     """
-    if first_marks is not None:
+    if first_bits is not None:
         found = task_files(table, columns, tasks, uri=uri)
-        return _with_constant(found, tasks, lambda path: first_marks.get(path, -1), "long")
+        return _with_constant(found, tasks, lambda path: first_bits.get(path, -1), "long")
     if paths:
         return _with_constant(task_files(table, columns, tasks, uri=uri), tasks, str, "")
     partitions = dict.fromkeys(split.partition for splits in tasks for split in splits)

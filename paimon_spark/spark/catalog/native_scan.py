@@ -20,7 +20,7 @@ from paimon_spark.read.plain_files import holds_plain_rows, merged_splits
 from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.file_partitions import task_files
 from paimon_spark.spark.catalog.hadoop_files import LOCAL, hadoop_files
-from paimon_spark.spark.catalog.marked_rows import FIRST_MARK, POSITION, is_worth_marking, marks_of
+from paimon_spark.spark.catalog.position_filter import FIRST_BIT, POSITION, is_worth_filtering, position_filter_of
 from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
@@ -31,7 +31,7 @@ from paimon_spark.storage.formats import check_sizes
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
-    from paimon_spark.spark.catalog.marked_rows import Marks
+    from paimon_spark.spark.catalog.position_filter import PositionFilter
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
 
 _LOG = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def parquet_batch(
     scan: ScanPlan,
     pushed: Sequence[Predicate],
     *,
-    marks: Marks | None = None,
+    position_filter: PositionFilter | None = None,
     tasks: Sequence[Sequence[DataSplit]] | None = None,
 ) -> Value:
     """A batch of Spark's Parquet reader, for `answer_proxy`; ``PaimonParquet`` makes it, where this Spark lets it.
@@ -68,7 +68,7 @@ def parquet_batch(
         gateway: the JVM.
         scan: what is read; partition columns come last in its struct.
         pushed: predicates that Spark evaluates once more: here they only prune row groups.
-        marks: of rows, by which Spark filters them: columns for that are added.
+        position_filter: of rows, by which Spark filters them: columns for that are added.
         tasks: the splits of the scan's plan, packed into tasks; without them they are packed here.
 
     Raises:
@@ -79,14 +79,14 @@ def parquet_batch(
     constant = {*keys, *scan.metadata}
     partition = StructType([column for column in scan.struct.fields if column.name in constant])
     data = StructType([column for column in scan.struct.fields if column.name not in constant])
-    if marks is not None:
-        data, partition = data.add(POSITION), partition.add(FIRST_MARK)
-    tasks = _packed(scan, marks) if tasks is None else tasks
+    if position_filter is not None:
+        data, partition = data.add(POSITION), partition.add(FIRST_BIT)
+    tasks = _packed(scan, position_filter) if tasks is None else tasks
     sizes = _sizes(split for splits in tasks for split in splits)
     check_sizes(scan.table.file_io, sizes)
     way = hadoop_files(gateway, scan.table.file_io, sizes) or LOCAL
-    first_marks = None if marks is None else marks.first
-    files = task_files(scan.table, partition_fields, tasks, first_marks, paths=bool(scan.metadata), uri=way.uri)
+    first_bits = None if position_filter is None else position_filter.first
+    files = task_files(scan.table, partition_fields, tasks, first_bits, paths=bool(scan.metadata), uri=way.uri)
     return [
         "parquet batch",
         {
@@ -107,22 +107,22 @@ def note_refusal(error: Exception | str) -> None:
     _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", misfit_reason(error))
 
 
-def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, marked: bool = False) -> bool:
+def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, filtered: bool = False) -> bool:
     """Whether a scan is left to Spark's Parquet reader: rows, as they are, of files that the JVM can open.
 
     Args:
         gateway: the JVM.
         scan: what is read.
         settings: of the session, `WANTED_SETTINGS` as far as they are set.
-        marked: Spark filters rows that deletion vectors mark.
+        filtered: Spark leaves out deleted and superseded rows by their positions.
     """
     if not scan.table.options.value("read.spark-parquet"):
         return False
-    if scan.metadata and (marked or scan.metadata != (FILE_PATH,)):
+    if scan.metadata and (filtered or scan.metadata != (FILE_PATH,)):
         return False
     if settings.get(_SHIFTS_TIMES, "false").lower() == "true":
         return False
-    plain = holds_plain_rows(scan.plan, marked=True) if marked else scan.has_plain_rows
+    plain = holds_plain_rows(scan.plan, filtered=True) if filtered else scan.has_plain_rows
     if not plain or not scan.partition_columns_are_last:
         return False
     sizes = _sizes(scan.plan.splits)
@@ -132,25 +132,25 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
     return way is not None and _can_name(gateway, sizes, local=way == LOCAL)
 
 
-def native_marks(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> Marks | None:
+def native_position_filter(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> PositionFilter | None:
     """Find the rows that Spark leaves out of what its Parquet reader reads; None where there are none, or ours reads.
 
     Arguments: those of `is_native`.
     """
-    if scan.has_plain_rows or not is_native(gateway, scan, settings, marked=True):
+    if scan.has_plain_rows or not is_native(gateway, scan, settings, filtered=True):
         return None
     if merged_splits(scan.plan) and (
-        not _is_local(scan.table.path) or is_small(gateway, scan) or not is_worth_marking(scan)
+        not _is_local(scan.table.path) or is_small(gateway, scan) or not is_worth_filtering(scan)
     ):
         return None  # the driver would read the keys of all files, over the network too
-    return marks_of(scan.plan)
+    return position_filter_of(scan.plan)
 
 
-def _packed(scan: ScanPlan, marks: Marks | None) -> list[tuple[DataSplit, ...]]:
-    """Pack splits into tasks; with marks nothing is merged, and files that overlap need not come to one task."""
+def _packed(scan: ScanPlan, position_filter: PositionFilter | None) -> list[tuple[DataSplit, ...]]:
+    """Pack splits into tasks; with a position filter, files that overlap need not come to one."""
     options = scan.table.options
     splits = scan.plan.splits
-    if marks is not None:
+    if position_filter is not None:
         splits = tuple(replace(split, files=(file,)) for split in splits for file in split.files)
     target, cost = options.split_target_size_bytes, options.split_open_file_cost_bytes
     return pack_splits(splits, target_bytes=target, open_file_cost_bytes=cost)

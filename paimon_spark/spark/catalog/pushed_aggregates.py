@@ -120,7 +120,7 @@ def plan_of_tasks(
     columns = plan.of_columns(struct)
     if not columns.plan.splits or is_small(gateway, columns):
         return None
-    if not merged_splits(columns.plan) and is_native(gateway, columns, settings, marked=True):
+    if not merged_splits(columns.plan) and is_native(gateway, columns, settings, filtered=True):
         return None
     return columns if all(name is not None and _is_exact_average(columns, name) for name in averaged) else None
 

@@ -22,9 +22,15 @@ from paimon_spark.spark.catalog.aggregate_scan import AggregateScanProxy, task_s
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
-from paimon_spark.spark.catalog.marked_rows import Marks, may_be_marked, unmarked
 from paimon_spark.spark.catalog.narrowed_scans import known_partitions, scan_of_less, scan_of_rows
-from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, native_marks, note_refusal, parquet_batch
+from paimon_spark.spark.catalog.native_scan import (
+    WANTED_SETTINGS,
+    is_native,
+    native_position_filter,
+    note_refusal,
+    parquet_batch,
+)
+from paimon_spark.spark.catalog.position_filter import PositionFilter, already_filtered, may_need_position_filter
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
 from paimon_spark.spark.catalog.python_source import python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
@@ -177,7 +183,7 @@ class ScanProxy(BasicScanProxy):
     )
 
     asked: ClassVar[Mapping[str, str]] = {
-        "get": "_asked_marks",
+        "get": "_asked_position_filter",
         "apply": "_asked_less",
         "call": "_asked_partitions",
         "toBatch": "_asked_batch",
@@ -196,7 +202,7 @@ class ScanProxy(BasicScanProxy):
         self.pushed = pushed
         self.plan = plan
         self._native: bool | None = None
-        self._marks: Marks | None = None
+        self._position_filter: PositionFilter | None = None
 
     @classmethod
     def of(cls, asked: AnswerProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
@@ -209,7 +215,7 @@ class ScanProxy(BasicScanProxy):
         """What does not depend on the files."""
         return {
             **super().answers(),
-            **({} if may_be_marked(self.plan.table) else {"get": None}),
+            **({} if may_need_position_filter(self.plan.table) else {"get": None}),
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
@@ -231,15 +237,15 @@ class ScanProxy(BasicScanProxy):
             reader = ""
         return f"paimon {self.name} {self.plan.describe()}{reader}"
 
-    def _asked_marks(self, question: Question) -> Reply:
+    def _asked_position_filter(self, question: Question) -> Reply:
         """Which rows Spark is to filter, where its Parquet reader can read all others as they are."""
         if self._native is None:
-            self._marks = native_marks(self.gateway, self.plan, question.settings)
-        if self._marks is None:
+            self._position_filter = native_position_filter(self.gateway, self.plan, question.settings)
+        if self._position_filter is None:
             return Reply(None, once=True)
         self._native = True
         keys = self.plan.table.schema.partition_keys
-        return Reply(self._marks.answer(sum(name in keys for name in self.plan.struct.names)), once=True)
+        return Reply(self._position_filter.answer(sum(name in keys for name in self.plan.struct.names)), once=True)
 
     def _asked_less(self, question: Question) -> Reply:
         """The scan of some partitions, or of the paths of VARIANTs that the query touches."""
@@ -254,7 +260,7 @@ class ScanProxy(BasicScanProxy):
         """Spark's Parquet batch where the files are the rows; few rows by their keys; else a Python batch."""
         reader = self.plan.reader()
         if self._is_native(question.settings):
-            value = parquet_batch(self.gateway, self.plan, self.pushed, marks=self._marks)
+            value = parquet_batch(self.gateway, self.plan, self.pushed, position_filter=self._position_filter)
         elif is_small(self.gateway, self.plan):
             value = rows_here(self.plan.struct, reader)
         else:
@@ -269,11 +275,11 @@ class ScanProxy(BasicScanProxy):
         """This Spark does not let its Parquet reader be made: ours reads."""
         note_refusal(str(question.arguments[0]))
         self._native = False
-        if self._marks is None:
+        if self._position_filter is None:
             batch = python_batch(self.plan.struct, self.plan.reader())
         else:
             keys = self.plan.table.schema.partition_keys
-            batch = python_batch(*unmarked(self.plan.struct, self.plan.reader(), keys))
+            batch = python_batch(*already_filtered(self.plan.struct, self.plan.reader(), keys))
         return Reply(batch, remember={"description": self._describe({})})
 
     def _is_native(self, settings: Mapping[str, str]) -> bool:

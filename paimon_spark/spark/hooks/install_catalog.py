@@ -34,7 +34,7 @@ HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.VARIANT_PATHS, java_rules.VARIANT_PATHS),
     (features.PARTITION_FILTERS, java_rules.PARTITION_FILTERS),
     (features.MAP_KEYS, java_rules.MAP_KEYS),
-    (features.MARKED_ROWS, java_rules.MARKED_ROWS),
+    (features.POSITION_FILTERS, java_rules.POSITION_FILTERS),
     (features.SELF_OVERWRITES, install_self_overwrites),
     (features.PLACED_WRITES, java_rules.PLACED_WRITES),
     (features.REBALANCED_WRITES, java_rules.PLACED_WRITES),

@@ -4,8 +4,8 @@
 `LOCAL_ROWS`            Scans of given rows (``LocalScan``: what metadata answers) become Spark's own ``LocalRelation``,
                         for which no task runs: Spark gives the columns their names in a step that runs as a job.
 `MAP_KEYS`              Scans are told which values a query wants of keys of maps (`spec/filter_keys.py`).
-`MARKED_ROWS`           Rows that deletion vectors mark are filtered by Spark where its Parquet reader reads
-                        (`catalog.marked_rows`).
+`POSITION_FILTERS`           Deleted and superseded rows are left out by Spark where its Parquet reader reads
+                        (`catalog.position_filter`).
 `PARTITION_FILTERS`     Conditions on expressions of partition columns leave out partitions (`catalog.narrowed_scans`).
 `PLACED_WRITES`         A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java
                         class every executor has: Paimon's bucket is neither. So the rule gives a write in a plan to the
@@ -43,7 +43,7 @@ def _optimizer_rule(java_class: str) -> Install:
 
 LOCAL_ROWS = _optimizer_rule("PaimonLocalRows")
 MAP_KEYS = _optimizer_rule("PaimonMapKeys")
-MARKED_ROWS = _optimizer_rule("PaimonMarkedRows")
+POSITION_FILTERS = _optimizer_rule("PaimonPositionFilters")
 PARTITION_FILTERS = _optimizer_rule("PaimonPartitionFilters")
 PLACED_WRITES = _optimizer_rule("PaimonPlacedWrites")
 ROW_FUNCTIONS = _optimizer_rule("PaimonRowFunctions")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CLASSES: Final = (
     "PaimonFormatPlans", "PaimonInputFileNames", "PaimonLocalRows", "PaimonStreamColumns", "PaimonVariantPaths",
-    "PaimonPartitionFilters", "PaimonMapKeys", "PaimonMarkedRows", "PaimonSelfOverwrites", "PaimonPlacedWrites",
+    "PaimonPartitionFilters", "PaimonMapKeys", "PaimonPositionFilters", "PaimonSelfOverwrites", "PaimonPlacedWrites",
 )  # fmt: skip
 """Those that each registered session has, in the order in which `hooks.install` asks for them."""
 

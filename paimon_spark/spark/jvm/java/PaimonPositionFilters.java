@@ -32,15 +32,15 @@ import org.apache.spark.util.collection.BitSet;
 import scala.collection.immutable.Seq;
 
 /**
- * An optimizer rule: rows that deletion vectors mark are filtered out of what Spark's Parquet reader gives.
+ * An optimizer rule: rows at the positions of a bit set are filtered out of what Spark's Parquet reader gives.
  *
- * A scan of ours says which rows of its files are deleted, as bits (`marked_rows.py`). Its batch has then two more
+ * A scan of ours says which rows of its files are deleted, as bits (`position_filter.py`). Its batch has then two more
  * columns: a row's position in its file, and where the bits of the file begin; below zero it has none. Everything that
  * reaches executors is Spark's own.
  */
-public final class PaimonMarkedRows extends Rule {
+public final class PaimonPositionFilters extends Rule {
     private static final String POSITION = "_tmp_metadata_row_index";
-    private static final String FIRST = "_paimon_first_mark";
+    private static final String FIRST = "_paimon_first_bit";
 
     public TreeNode apply(TreeNode plan) {
         return plan.transformUp(new Scans());
@@ -48,16 +48,16 @@ public final class PaimonMarkedRows extends Rule {
 
     static final class Scans extends scala.runtime.AbstractPartialFunction {
         public boolean isDefinedAt(Object node) {
-            return marks(node) != null;
+            return filterOf(node) != null;
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
-            Map marks = marks(node);
-            return marks == null ? otherwise.apply(node) : filtered((DataSourceV2ScanRelation) node, marks);
+            Map filter = filterOf(node);
+            return filter == null ? otherwise.apply(node) : filtered((DataSourceV2ScanRelation) node, filter);
         }
     }
 
-    private static Map marks(Object node) {
+    private static Map filterOf(Object node) {
         if (!(node instanceof DataSourceV2ScanRelation)) {
             return null;
         }
@@ -73,14 +73,14 @@ public final class PaimonMarkedRows extends Rule {
         return (Map) ((Supplier) scan).get();
     }
 
-    private static LogicalPlan filtered(DataSourceV2ScanRelation relation, Map marks) {
+    private static LogicalPlan filtered(DataSourceV2ScanRelation relation, Map answer) {
         List columns = list(relation.output());
         AttributeReference position = column(POSITION);
         AttributeReference first = column(FIRST);
         List all = new ArrayList(columns);
-        all.add(columns.size() - ((Number) marks.get("partition columns")).intValue(), position);
+        all.add(columns.size() - ((Number) answer.get("partition columns")).intValue(), position);
         all.add(first);
-        Literal bits = new Literal(bits((String) marks.get("bits")), new ObjectType(BitSet.class));
+        Literal bits = new Literal(bits((String) answer.get("bits")), new ObjectType(BitSet.class));
         List argument = Arrays.asList(new Object[] {
             Cast$.MODULE$.apply(new Add(first, position), DataTypes.IntegerType, false)});
         Seq none = seq(new ArrayList());

@@ -1,10 +1,10 @@
-"""Rows that are not of the table, left out by Spark: its Parquet reader gives all rows, a filter keeps the others.
+"""Rows that Spark leaves out by their position in a file: its Parquet reader gives all rows, a filter keeps the others.
 
-They are marked by deletion vectors, or superseded by newer rows of files that overlap. The optimizer asks a scan which
-they are (``PaimonMarkedRows``): the driver reads the vectors of all its files, merges the keys of those that overlap,
-and lays the bits one behind the other. With the position of a row in its file, which Spark's reader knows, and the
-place where the bits of the file begin, Spark finds its bit. Where that would make tasks large, our reader masks file by
-file; where a merge of all keys would take longer than the query, it merges.
+They are deleted by deletion vectors, or superseded by newer rows of files that overlap. The optimizer asks a scan which
+they are (``PaimonPositionFilters``). The driver then reads the vectors of all its files, merges the keys of those that
+overlap, and lays the bits one behind the other. With the position of a row in its file, which Spark's reader knows, and
+the number of the first bit of the file, Spark finds its bit. Where that would make tasks large, our reader masks file
+by file; where a merge of all keys would take longer than the query, it merges.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 POSITION: Final = StructField("_tmp_metadata_row_index", LongType(), True)
 """The column by which Spark's reader gives positions."""
-FIRST_MARK: Final = StructField("_paimon_first_mark", LongType(), True)
+FIRST_BIT: Final = StructField("_paimon_first_bit", LongType(), True)
 _MOST_ROWS: Final = 1 << 26
-"""Rows of files with marks: 8 MB of bits travel to each executor."""
+"""Rows of files with position_filter: 8 MB of bits travel to each executor."""
 _MOST_MERGED_ROWS: Final = 1 << 25
 """Rows whose keys the driver merges, a second's work: those of more are merged in tasks."""
 _MOST_PARTLY_WANTED_ROWS: Final = 1 << 21
@@ -49,7 +49,7 @@ _WORD: Final = 64
 
 
 @dataclass(frozen=True)
-class Marks:
+class PositionFilter:
     """The rows of a scan's files that are left out."""
 
     first: Mapping[str, int]
@@ -65,21 +65,21 @@ class Marks:
         return {"partition columns": partition_columns, "bits": base64.b64encode(self.bits).decode()}
 
 
-def may_be_marked(table: FileStoreTable) -> bool:
-    """Return whether a scan of the table is asked for its marks at all."""
+def may_need_position_filter(table: FileStoreTable) -> bool:
+    """Return whether a scan of the table may need a position filter."""
     options = table.options
     return options.deletion_vectors_enabled or (bool(table.schema.primary_keys) and options.one_row_wins)
 
 
-def is_worth_marking(scan: ScanPlan) -> bool:
+def is_worth_filtering(scan: ScanPlan) -> bool:
     """Return whether merging the keys of files that overlap takes less than the merge of their rows in tasks."""
     rows = sum(split.row_count for split in merged_splits(scan.plan))
     few = scan.limit is not None or implied_by(scan.predicate, scan.table.schema.trimmed_primary_keys) is not None
     return rows <= (_MOST_PARTLY_WANTED_ROWS if few else _MOST_MERGED_ROWS)
 
 
-def marks_of(plan: ReadPlan) -> Marks | None:
-    """Find the marked rows of a plan; None where it has none, or too many, or columns with the names of ours.
+def position_filter_of(plan: ReadPlan) -> PositionFilter | None:
+    """Find the rows that are left out of a plan; None where it has none, or too many, or columns of our names.
 
     Raises:
         SnapshotNotFoundError: the snapshot has expired meanwhile.
@@ -92,7 +92,7 @@ def marks_of(plan: ReadPlan) -> Marks | None:
     own = {name.lower() for name in plan.table.schema.field_names}
     if (
         not files
-        or own & {POSITION.name, FIRST_MARK.name}
+        or own & {POSITION.name, FIRST_BIT.name}
         or sum(file.row_count + _WORD for file in files.values()) > _MOST_ROWS
     ):
         return None
@@ -107,26 +107,26 @@ def marks_of(plan: ReadPlan) -> Marks | None:
     return _laid_out({path: bits for path, bits in found.items() if bits.any()})
 
 
-def _laid_out(found: Mapping[str, Bits]) -> Marks:
+def _laid_out(found: Mapping[str, Bits]) -> PositionFilter:
     first, parts, size = {}, [], 0
     for path, bits in found.items():
         first[path] = size
         parts.append(bits.tobytes().ljust(-(-len(bits) // 8) * 8, b"\0"))
         size += 8 * len(parts[-1])
-    return Marks(first, b"".join(parts))
+    return PositionFilter(first, b"".join(parts))
 
 
-def unmarked(
+def already_filtered(
     struct: StructType, reader: PaimonReader, partition_keys: Collection[str]
 ) -> tuple[StructType, DataSourceReader]:
     """Our reader, which knows the vectors itself, with the columns that the optimizer expects of Spark's."""
     at = sum(name not in partition_keys for name in struct.names)
-    fields = [*struct.fields[:at], POSITION, *struct.fields[at:], FIRST_MARK]
-    return StructType(fields), _Unmarked(reader, at)
+    fields = [*struct.fields[:at], POSITION, *struct.fields[at:], FIRST_BIT]
+    return StructType(fields), _AlreadyFiltered(reader, at)
 
 
-class _Unmarked(DataSourceReader):
-    """A reader none of whose rows is marked any more."""
+class _AlreadyFiltered(DataSourceReader):
+    """A reader that leaves out these rows itself."""
 
     def __init__(self, reader: PaimonReader, at: int) -> None:
         self._reader = reader
@@ -140,7 +140,7 @@ class _Unmarked(DataSourceReader):
         """The rows of one partition."""
         at = self._at
         for batch in self._reader.read(partition):
-            mark = pa.array(np.full(batch.num_rows, -1, dtype=np.int64))
-            arrays = [*batch.columns[:at], mark, *batch.columns[at:], mark]
-            names = [*batch.schema.names[:at], POSITION.name, *batch.schema.names[at:], FIRST_MARK.name]
+            none = pa.array(np.full(batch.num_rows, -1, dtype=np.int64))
+            arrays = [*batch.columns[:at], none, *batch.columns[at:], none]
+            names = [*batch.schema.names[:at], POSITION.name, *batch.schema.names[at:], FIRST_BIT.name]
             yield pa.RecordBatch.from_arrays(arrays, names=names)
