@@ -37,6 +37,8 @@ from tests.support.commits import make_table
 from tests.support.history import rows
 from tests.support.interrupting import Operation, beside_a_rival, killed_at_every_call
 from tests.support.killing import IMPATIENT
+from tests.support.levels import check_files
+from tests.support.racing import rows_to_change
 
 EVERYTHING = 2**62
 OLD = {1: "a", 2: "b", 3: "c"}
@@ -142,6 +144,33 @@ def test_a_rewrite_is_killed_and_runs_again(tmp_path: Path, oracle: Any, case: s
         remove_files_before(opened(copy), EVERYTHING)
         check(opened(copy), java, {**OLD, 4: "d"})
     assert seen == {2, 3}, "it was killed before and after the commit"
+
+
+@pytest.mark.oracle
+def test_a_compaction_that_shows_hidden_rows_is_killed_and_runs_again(tmp_path: Path, oracle: Any) -> None:
+    """Readers see the rows of level 0 all at once or not yet; none is lost, none is there twice."""
+    origin, scratch = tmp_path / "origin", tmp_path / "scratch"
+    scratch.mkdir()
+    options = {"bucket": "1", "write_only": "true", "deletion_vectors__enabled": "true"}
+    table = make_table(origin / "t", primary_key=["k"], **options)
+    write(table, {1: "a", 3: "c"})
+    compacted(origin)
+    write(table, {2: "b", 3: "C"})
+    write(table, {5: "e"})
+    old, new = {1: "a", 3: "c"}, {1: "a", 2: "b", 3: "C", 5: "e"}
+    seen = set[int | None]()
+    for copy in killed_at_every_call(origin, compacted, scratch):
+        snapshot = opened(copy).snapshots.latest()
+        assert snapshot is not None
+        java = None if snapshot.id in seen else oracle
+        check(opened(copy), java, old if snapshot.id == 4 else new)
+        assert rows_to_change(opened(copy), snapshot) == new
+        seen.add(snapshot.id)
+        compacted(copy)
+        remove_files_before(opened(copy), EVERYTHING)
+        check(opened(copy), java, new)
+        check_files(opened(copy).path)
+    assert seen == {4, 5}, "it was killed before and after the commit"
 
 
 RIVALS: dict[str, Callable[[Path], None]] = {
