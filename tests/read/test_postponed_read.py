@@ -1,4 +1,4 @@
-"""Reads of postponed buckets with their waiting rows merged in: the rows of an equal table that got them last."""
+"""Reads of postponed buckets with their postponed rows merged in: the rows of an equal table that got them last."""
 
 from __future__ import annotations
 

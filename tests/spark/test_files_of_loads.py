@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 import paimon_spark
 from paimon_spark import PaimonTable
-from paimon_spark.spark.catalog import placed_rows
+from paimon_spark.spark.catalog import distributed_rows
 from paimon_spark.table.table import load_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.catalog("loads")]
@@ -172,7 +172,7 @@ def test_no_job_looks_for_ranges_where_a_task_holds_every_full_bucket(
     spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(placed_rows, "key_ranges", lambda *_: asked.append(1))
+    monkeypatch.setattr(distributed_rows, "key_ranges", lambda *_: asked.append(1))
     rows = spark.range(0, 50000, 1, 3).selectExpr("id AS k", "0 AS p", "concat('n', id) AS name", "'v' AS v")
     rows.cache().count()
     for target, jobs in (("3000", 0), ("30000", 1)):  # 52 bytes a row, 300 KB a task

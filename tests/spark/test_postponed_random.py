@@ -1,6 +1,6 @@
 """Random steps of ours and of Java, by turns, in one table of postponed buckets: rows that wait, rows in real buckets.
 
-Either side writes rows that wait, writes to real buckets, deletes, and compacts. We alone take waiting rows in, since
+Either side writes rows that wait, writes to real buckets, deletes, and compacts. We alone take postponed rows in, since
 Java does that in its engines. After each step the rows are those of a dict, for us and for Java, also with the rows
 that wait merged into them.
 """

@@ -67,8 +67,8 @@ def planned(table: FileStoreTable, data: pa.Table, ranges: KeyRanges | None) -> 
     shuffled = plan_write(table, data_schema=data.schema, shuffled=True, key_ranges=ranges)
     if shuffled.dynamic is None:
         return shuffled, shuffled
-    placing = replace(plan_write(table, data_schema=data.schema), key_ranges=ranges)
-    return placing, plan_write(table, data_schema=data.schema, placing=placing, key_ranges=ranges)
+    assignment = replace(plan_write(table, data_schema=data.schema), key_ranges=ranges)
+    return assignment, plan_write(table, data_schema=data.schema, assignment=assignment, key_ranges=ranges)
 
 
 def read(table: FileStoreTable) -> list[tuple[Any, ...]]:

@@ -42,9 +42,9 @@ def test_a_shuffled_replay_leaves_no_placements(tmp_path):
     table, rows = make_table(tmp_path / "t", primary_key=["k"], bucket="-1"), numbers(10)
     writes = []
     for _ in range(2):
-        placing = plan_write(table, data_schema=rows.schema)
-        packed = list(pack_rows(placing, [rows], 0, range(2)))
-        write = planned(table, rows.schema, shuffled=True, placing=placing)
+        assignment = plan_write(table, data_schema=rows.schema)
+        packed = list(pack_rows(assignment, [rows], 0, range(2)))
+        write = planned(table, rows.schema, shuffled=True, assignment=assignment)
         write = replace(write, packed=True, stream=StreamBatch("query", 0))
         writes.append((write, [write.write_task(packed, 0)]))
     assert len(all_files(table, "index")) == 2, "placements"

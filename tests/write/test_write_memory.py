@@ -1,4 +1,4 @@
-"""Writes of twenty times `write-buffer-size` hold a few buffers: packed rows, moving keys, waiting rows, rescaling."""
+"""Writes of twenty times `write-buffer-size` hold a few buffers: packed, cross-partition, postponed rows, rescaling."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.writer import PaimonWriter
 
 if TYPE_CHECKING:
-    from paimon_spark.spark.catalog.placed_rows import PlacedRows
+    from paimon_spark.spark.catalog.distributed_rows import DistributedRows
     from paimon_spark.spark.source.table_write import TableWrite
 
 _WRITER_MODULE = "pyspark.sql.worker.write_into_data_source"
@@ -35,7 +35,13 @@ class BatchWriteProxy(Proxy):
     interfaces = ("org.apache.spark.sql.connector.write.BatchWrite",)
 
     def __init__(
-        self, gateway: Gateway, schema: JavaObject, options: Mapping[str, str], rows: PlacedRows, *, overwrite: bool
+        self,
+        gateway: Gateway,
+        schema: JavaObject,
+        options: Mapping[str, str],
+        rows: DistributedRows,
+        *,
+        overwrite: bool,
     ) -> None:
         """Plan nothing yet. Spark computes the rows from now on.
 
@@ -61,7 +67,7 @@ class BatchWriteProxy(Proxy):
             self.struct,
             overwrite=self.overwrite,
             shuffled=self.rows.one_task_per_bucket,
-            placing=self.rows.placing,
+            assignment=self.rows.assignment,
             packed=self.rows.packed,
             key_ranges=self.rows.key_ranges,
             opened=self.rows.opened,

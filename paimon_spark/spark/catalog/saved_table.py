@@ -17,7 +17,7 @@ from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.catalog.write import WriteBuilderProxy, WriteProxy, session_parallelism
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.source.placed_columns import has_keys_of
+from paimon_spark.spark.source.shuffle_columns import has_keys_of
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import target_table
 from paimon_spark.storage.secrets import without_secrets

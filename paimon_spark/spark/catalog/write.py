@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import OptionError
 from paimon_spark.options import canonical_options, reaching_options
 from paimon_spark.spark.catalog.batch_write import BatchWriteProxy
+from paimon_spark.spark.catalog.distributed_rows import DistributedRows
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
-from paimon_spark.spark.catalog.placed_rows import PlacedRows
 from paimon_spark.spark.catalog.python_source import python_write_builder
 from paimon_spark.spark.catalog.replaced_partitions import overwrite_options
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
@@ -140,7 +140,7 @@ class WriteProxy(Proxy):
         self.options = dict(options)
         self.overwrites = builder.overwriting is not None
         self.distribution = distribution
-        self.rows = PlacedRows(
+        self.rows = DistributedRows(
             builder.gateway,
             builder.loaded.table,
             distribution,
@@ -152,7 +152,7 @@ class WriteProxy(Proxy):
 
     def apply(self, command: JavaObject) -> JavaObject:
         """The write of rows that are shuffled by bucket; asked by a rule of Spark's optimizer (`hooks.java_rules`)."""
-        return self.rows.place(command)
+        return self.rows.distribute(command)
 
     def andThen(self, _after: JavaObject) -> None:
         """Never called."""

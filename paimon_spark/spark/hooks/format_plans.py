@@ -27,7 +27,7 @@ from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, carried
-from paimon_spark.spark.source.placed_columns import placed_columns
+from paimon_spark.spark.source.shuffle_columns import shuffle_columns
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import opened_table
 from paimon_spark.spark.sql.read_version import refuse_second_version
@@ -163,7 +163,7 @@ class FormatPlansProxy(FunctionProxy):
         saved = command.withNewTable(relation.copy(*values))
         query = command.query()
         struct = StructType.fromJson(json.loads(query.schema().json()))
-        columns = None if opened is None else placed_columns(opened.schema, struct)
+        columns = None if opened is None else shuffle_columns(opened.schema, struct)
         if columns is None:
             return saved
         parser = self.state.sqlParser()

@@ -31,8 +31,8 @@ FORMAT_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.MAP_KEYS, java_rules.MAP_KEYS),
     (features.POSITION_FILTERS, java_rules.POSITION_FILTERS),
     (features.SELF_OVERWRITES, install_self_overwrites),
-    (features.PLACED_WRITES, java_rules.PLACED_WRITES),
-    (features.REBALANCED_WRITES, java_rules.PLACED_WRITES),
+    (features.DISTRIBUTED_WRITES, java_rules.DISTRIBUTED_WRITES),
+    (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
 )
 """What ``format("paimon")`` needs in a session state."""
 
@@ -66,7 +66,7 @@ def install_format(spark: SparkSession) -> bool:
 def shuffles_saves(spark: SparkSession) -> bool:
     """Tell whether rows of ``df.write.format("paimon")`` of a classic session are shuffled by bucket."""
     gateway = gateway_of(spark)
-    lacking = features.missing_of(gateway, features.PLACED_WRITES)
+    lacking = features.missing_of(gateway, features.DISTRIBUTED_WRITES)
     return not lacking and has_format_plans(gateway, java_state(spark))
 
 

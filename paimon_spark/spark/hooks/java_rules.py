@@ -7,11 +7,11 @@
 `POSITION_FILTERS`           Deleted and superseded rows are left out by Spark where its Parquet reader reads
                         (`catalog.position_filter`).
 `PARTITION_FILTERS`     Conditions on expressions of partition columns leave out partitions (`catalog.narrowed_scans`).
-`PLACED_WRITES`         A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java
+`DISTRIBUTED_WRITES`         A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java
                         class every executor has: Paimon's bucket is neither. So the rule gives a write in a plan to the
                         write itself once Spark has put the shuffle into it (``V2Writes``), and takes the one that it
                         answers: the shuffle by Paimon's bucket, or, for partitioned append tables without buckets,
-                        Spark's own ``RebalancePartitions`` (`catalog.placed_rows`). Without it rows stay clustered by
+                        Spark's own ``RebalancePartitions`` (`distributed_rows`). Without it rows are clustered by
                         the columns of their keys: that is right, and leaves a file of every task in every bucket.
 `ROW_FUNCTIONS`         Functions of the namespace ``sys`` become Spark's own before a query runs
                         (`catalog.scalar_functions`).
@@ -45,7 +45,7 @@ LOCAL_ROWS = _optimizer_rule("PaimonLocalRows")
 MAP_KEYS = _optimizer_rule("PaimonMapKeys")
 POSITION_FILTERS = _optimizer_rule("PaimonPositionFilters")
 PARTITION_FILTERS = _optimizer_rule("PaimonPartitionFilters")
-PLACED_WRITES = _optimizer_rule("PaimonPlacedWrites")
+DISTRIBUTED_WRITES = _optimizer_rule("PaimonDistributedWrites")
 ROW_FUNCTIONS = _optimizer_rule("PaimonRowFunctions")
 STREAM_COLUMNS = _optimizer_rule("PaimonStreamColumns")
 VARIANT_PATHS = _optimizer_rule("PaimonVariantPaths")

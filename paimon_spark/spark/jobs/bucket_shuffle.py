@@ -76,24 +76,24 @@ def write_to_buckets(
     tasks = number_of_tasks(df, table)
     # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
     rows = df.toDF(*(str(number) for number in range(len(df.columns))))
-    placing = None
+    assignment = None
     if table.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         mode = None if overwrite is None else overwrite.kind
-        placing = plan_write(table, overwrite=mode, data_schema=arrow_schema, rows_of=rows_of)
+        assignment = plan_write(table, overwrite=mode, data_schema=arrow_schema, rows_of=rows_of)
     write = planned(
-        table, arrow_schema, overwrite, shuffled=True, placing=placing, operation=operation, rows_of=rows_of
+        table, arrow_schema, overwrite, shuffled=True, assignment=assignment, operation=operation, rows_of=rows_of
     )
     write = replace(write, stream=stream)
     if clusters_writes(table.schema):
         return run_write(clustered_rows(rows, write.plan), write, accepts=accepts)
     if together:
-        if placing is not None:
-            rows, write = packed(rows, arrow_schema, placing, 1), replace(write, packed=True)
+        if assignment is not None:
+            rows, write = packed(rows, arrow_schema, assignment, 1), replace(write, packed=True)
         return run_write(rows, write, accepts=accepts)
     keys = _clustered_by(write.plan, tasks, given)
     if keys is None:
         write = replace(write, packed=True)
-        rows, keys = packed(rows, given, placing or write.plan, tasks), [TASK]
+        rows, keys = packed(rows, given, assignment or write.plan, tasks), [TASK]
     columns = [sf.expr(key) for key in keys] if is_connect(df.sparkSession) else sql_columns(df.sparkSession, keys)
     shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
     task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)

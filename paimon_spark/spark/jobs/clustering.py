@@ -74,7 +74,7 @@ def packed(rows: DataFrame, schema: pa.Schema, plan: WritePlan, tasks: int) -> D
     Args:
         rows: the rows; their columns have no dots and back quotes in their names.
         schema: their columns under their own names, in the types in which Spark sends them.
-        plan: of the write; of a table with dynamic buckets the one that places its keys.
+        plan: of the write; of a table with dynamic buckets the one that assigns its keys.
         tasks: number of partitions of the shuffle that follows.
     """
     return map_in_arrow(rows, partial(_pack, schema, plan, targets_of(tasks)), PACKED_STRUCT)

@@ -1,9 +1,9 @@
 """Tables whose buckets are postponed (``bucket`` = -2): their batch writes, and the rows that wait.
 
 Java: ``PostponeFixedBucketSink``, ``SparkPostponeCompactProcedure``. A partition gets its number of buckets once: by
-the option, else by the rows and bytes that come first. These are measured as Java does it: rows are written as waiting
-files first, which no snapshot refers to, and taken into real buckets from there. Rows travel as Arrow streams, so that
-no value passes through Spark's types.
+the option, else by the rows and bytes that come first. These are measured as Java does it: rows are first written as
+postponed files, which no snapshot refers to, and taken into real buckets from there. Rows travel as Arrow streams, so
+that no value passes through Spark's types.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LOG = logging.getLogger(__name__)
 _FIXED = "postpone.batch-write-fixed-bucket"
 _NUMBER = "_PAIMON_NUMBER"
 _NUMBERED_STRUCT = StructType([*PACKED_STRUCT.fields, StructField(_NUMBER, LongType(), False)])
-"""Packed rows, and their place among all that wait."""
+"""Packed rows, and their place among all that are postponed."""
 
 
 def write_postponed(
@@ -75,7 +75,7 @@ def write_postponed(
     rows_of: SnapshotIdentity | None = None,
     stream: StreamBatch | None = None,
 ) -> int | None:
-    """Write rows to real buckets, or leave them waiting, and commit; return the id of the new snapshot.
+    """Write rows to real buckets, or leave them postponed, and commit; return the id of the new snapshot.
 
     Args:
         df: the rows; columns are matched by name.
@@ -96,7 +96,7 @@ def write_postponed(
         return _write(df, table, overwrite, operation, at, rows_read=rows_of is not None, stream=stream)
 
     if waits:
-        write = replace(_waiting(df, table, overwrite, operation, rows_of), stream=stream)
+        write = replace(_postponed_write(df, table, overwrite, operation, rows_of), stream=stream)
         done = run_write(_numbered(df), write)
         _LOG.warning(
             "Rows written to %s wait in bucket-postpone: no read sees them before CALL sys.compact.", table.path
@@ -107,7 +107,7 @@ def write_postponed(
     return run_again(table, attempt)
 
 
-def _waiting(
+def _postponed_write(
     df: DataFrame,
     table: FileStoreTable,
     overwrite: OverwriteSpec | None,
@@ -115,8 +115,8 @@ def _waiting(
     rows_of: SnapshotIdentity | None,
 ) -> TableWrite:
     """A write of rows that wait."""
-    waiting = table.as_if({_FIXED: "false"})
-    write = planned(waiting, spark_arrow_schema(df.schema), overwrite, operation=operation, rows_of=rows_of)
+    postponed = table.as_if({_FIXED: "false"})
+    write = planned(postponed, spark_arrow_schema(df.schema), overwrite, operation=operation, rows_of=rows_of)
     return replace(write, owner=table)
 
 
@@ -135,7 +135,7 @@ def _write(
     stream: StreamBatch | None,
 ) -> int | None:
     """Write to real buckets: through files that are measured, then taken in, and deleted."""
-    staging = _waiting(df, table, None, None, at)
+    staging = _postponed_write(df, table, None, None, at)
     messages = run_tasks(_numbered(df), staging)
     staged = [
         (m.partition, postponed_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files
@@ -151,7 +151,7 @@ def _write(
         elif larger:
             assert snapshot is not None
             at = rescale_partitions(df.sparkSession, table, snapshot, larger)
-            staging = _waiting(df, table, None, None, at)
+            staging = _postponed_write(df, table, None, None, at)
         written = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
         from paimon_spark.spark.jobs.compact_job import executor_of  # most writes do without it
 
@@ -192,7 +192,7 @@ def _taken_in(
     *,
     ordered: bool = False,
 ) -> list[TaskMessage]:
-    """Write the rows of waiting files into real buckets, not committed: one job for each number of buckets.
+    """Write the rows of postponed files into real buckets, not committed: one job for each number of buckets.
 
     `ordered`: rows of a later group count as newer.
     """
@@ -205,7 +205,7 @@ def _taken_in(
         plan = replace(plan, blobs_in_packs=True)
         tasks = number_of_tasks_of(spark, fixed)
         work = _shares(own, tasks)
-        pack = partial(_pack_waiting, plan, work, targets_of(tasks))
+        pack = partial(_pack_postponed, plan, work, targets_of(tasks))
         packed = map_in_arrow(spark.range(0, len(work), 1, len(work)), pack, _NUMBERED_STRUCT)
         shuffled = packed.repartition(tasks, TASK)
         if ordered and len(work) > 1:
@@ -225,10 +225,10 @@ def _shares(groups: Sequence[PostponedFiles], tasks: int) -> list[list[Postponed
     return [share for share in shares if share]
 
 
-def _pack_waiting(
+def _pack_postponed(
     plan: WritePlan, work: Sequence[Sequence[PostponedFiles]], targets: Sequence[int], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read waiting rows and pack them for the tasks of their buckets, numbered in their order. Runs in tasks."""
+    """Read postponed rows and pack them for the tasks of their buckets, numbered in their order. Runs in tasks."""
     context = TaskContext.get()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
@@ -238,8 +238,8 @@ def _pack_waiting(
                 yield stream.append_column(pa.field(_NUMBER, pa.int64(), nullable=False), pa.array([at]))
 
 
-def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
-    """Take all waiting rows into real buckets, in one COMPACT snapshot; return its id, None where nothing waits.
+def take_in_postponed(spark: SparkSession, table: FileStoreTable) -> int | None:
+    """Take all postponed rows into real buckets, in one COMPACT snapshot; return its id, None where there are none.
 
     Args:
         spark: a classic or a Connect session.
@@ -253,16 +253,16 @@ def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
         if snapshot is None:
             return None
         entries = table.manifests.live_entries(snapshot)
-        waiting = postponed_entries(entries)
-        if not waiting:
+        postponed = postponed_entries(entries)
+        if not postponed:
             return None
-        files = [(entry.partition, postponed_writer(entry.file.file_name), entry.file) for entry in waiting]
+        files = [(entry.partition, postponed_writer(entry.file.file_name), entry.file) for entry in postponed]
         numbers = _numbers(table, known_buckets(entries), files, buckets_of_postponed)
-        rows = sum(entry.file.row_count for entry in waiting)
-        _LOG.info("Taking %d waiting rows of %d files of %s into buckets.", rows, len(files), table.path)
+        rows = sum(entry.file.row_count for entry in postponed)
+        _LOG.info("Taking %d postponed rows of %d files of %s into buckets.", rows, len(files), table.path)
         written = _taken_in(spark, table, by_writer(table, files), numbers, SnapshotIdentity.of(snapshot), ordered=True)
         taken: dict[bytes, list[DataFileMeta]] = {}
-        for entry in waiting:
+        for entry in postponed:
             taken.setdefault(entry.partition, []).append(entry.file)
         messages = [
             CommitMessage(partition, POSTPONE_BUCKET, POSTPONE_BUCKET, (), compact_before=tuple(gone))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
-from paimon_spark.spark.jobs.moving_keys import write_moving_keys
+from paimon_spark.spark.jobs.cross_partition import write_cross_partition
 from paimon_spark.spark.jobs.postponed import write_postponed
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.routing import partitions_together
@@ -67,7 +67,7 @@ def write_shuffled(
         CommitConflictError: another commit changed what this one relies on; nothing was committed.
     """
     if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
-        return write_moving_keys(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
+        return write_cross_partition(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
         return write_postponed(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
     return write_to_buckets(

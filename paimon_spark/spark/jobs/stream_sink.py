@@ -23,7 +23,7 @@ from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.session.pyspark_members import batch_watermark, estimated_bytes, micro_batch_partitions
-from paimon_spark.spark.source.placed_columns import placed_rows
+from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.write_target import target_table
@@ -95,7 +95,7 @@ class StreamSink:
             return
         overwrite = OverwriteSpec.static() if self.complete else None
         if is_shuffled(table):
-            placed = placed_rows(table.schema, rows)
+            placed = with_shuffle_columns(table.schema, rows)
             write_shuffled(placed, table, overwrite, stream=wanted, together=_are_together(rows))
             return
         write = replace(planned(table, spark_arrow_schema(rows.schema), overwrite), stream=wanted)

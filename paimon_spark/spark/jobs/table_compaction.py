@@ -1,4 +1,4 @@
-"""Compaction of a table, or of all tables of databases, as Spark jobs; waiting rows are taken in first."""
+"""Compaction of a table, or of all tables of databases, as Spark jobs; postponed rows are taken in first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
 from paimon_spark.spark.jobs.compact_job import compactable, executor_of
-from paimon_spark.spark.jobs.postponed import take_in_waiting
+from paimon_spark.spark.jobs.postponed import take_in_postponed
 from paimon_spark.spark.jobs.sorted_compaction import cluster_table, sort_table
 from paimon_spark.spec.name_pattern import NamePatterns
 from paimon_spark.spec.schema import BucketMode
@@ -50,7 +50,7 @@ def compact_table(
         return cluster_table(spark, table, scope or CompactScope(), full=full)
     taken = None
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
-        taken = take_in_waiting(spark, table)
+        taken = take_in_postponed(spark, table)
     return compact(table, scope, full=full, execute=executor_of(spark)) or taken
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 CLASSES: Final = (
     "PaimonFormatPlans", "PaimonInputFileNames", "PaimonLocalRows", "PaimonStreamColumns", "PaimonVariantPaths",
-    "PaimonPartitionFilters", "PaimonMapKeys", "PaimonPositionFilters", "PaimonSelfOverwrites", "PaimonPlacedWrites",
+    "PaimonPartitionFilters", "PaimonMapKeys", "PaimonPositionFilters", "PaimonSelfOverwrites",
+    "PaimonDistributedWrites",
 )  # fmt: skip
 """Those that each registered session has, in the order in which `hooks.install` asks for them."""
 

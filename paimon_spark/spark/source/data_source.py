@@ -140,7 +140,7 @@ class PaimonDataSource(DataSource):
         *,
         overwrite: bool,
         shuffled: bool = False,
-        placing: WritePlan | None = None,
+        assignment: WritePlan | None = None,
         packed: bool = False,
         key_ranges: KeyRanges | None = None,
         opened: FileStoreTable | None = None,
@@ -151,7 +151,7 @@ class PaimonDataSource(DataSource):
             schema: the columns of the rows.
             overwrite: whether something is replaced.
             shuffled: all rows of one (partition, bucket) come to one task.
-            placing: the plan by which rows of dynamic buckets are placed.
+            assignment: the plan by which rows of dynamic buckets are assigned.
             packed: the rows come packed (`write.packed_rows`).
             key_ranges: where buckets are shared by several tasks.
             opened: the table, if the statement has opened it already.
@@ -164,14 +164,14 @@ class PaimonDataSource(DataSource):
             spark_arrow_schema(schema),
             spec,
             shuffled=shuffled,
-            placing=placing,
+            assignment=assignment,
             operation=request.operation,
             packed=packed,
             key_ranges=key_ranges,
         )
 
     @_quiet
-    def planned_placing(
+    def planned_assignment(
         self, schema: StructType, *, overwrite: bool, opened: FileStoreTable | None = None
     ) -> WritePlan:
         """Plan which task the bucket of a row has; changes nothing, also where the write adds columns to its table.

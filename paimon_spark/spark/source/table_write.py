@@ -166,7 +166,7 @@ def planned(
     overwrite: OverwriteSpec | None = None,
     *,
     shuffled: bool = False,
-    placing: WritePlan | None = None,
+    assignment: WritePlan | None = None,
     operation: Operation | None = None,
     rows_of: SnapshotIdentity | None = None,
     replaced: ReplacedFiles | None = None,
@@ -181,11 +181,11 @@ def planned(
         data_schema: Arrow schema of the rows.
         overwrite: what to replace; None to append.
         shuffled: all rows of one (partition, bucket) come to one task.
-        placing: the plan by which rows of dynamic buckets are placed.
+        assignment: the plan by which rows of dynamic buckets are assigned.
         operation: what the snapshot says about the statement.
         rows_of: the snapshot that the rows are made of; None where they are new.
         replaced: files that are written anew.
-        packed: the rows come packed (`write.packed_rows`), those of dynamic buckets with their places.
+        packed: the rows come packed (`write.packed_rows`), those of dynamic buckets with their buckets.
         marked: rows that are deleted.
         key_ranges: where buckets are shared by several tasks.
 
@@ -198,7 +198,7 @@ def planned(
     from paimon_spark.write.plan import plan_write
     from paimon_spark.write.postpone import needs_buckets, writes_real_buckets
 
-    if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC and placing is None:
+    if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC and assignment is None:
         raise needs_shuffle(table.schema)
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE and writes_real_buckets(table.options):
         raise needs_buckets()
@@ -207,7 +207,7 @@ def planned(
         overwrite=None if overwrite is None else overwrite.kind,
         data_schema=data_schema,
         shuffled=shuffled,
-        placing=placing,
+        placing=assignment,
         rows_of=rows_of,
         rewritten=replaced is not None or marked is not None,
         key_ranges=key_ranges,

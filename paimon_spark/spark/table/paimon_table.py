@@ -17,7 +17,7 @@ from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
-from paimon_spark.spark.source.placed_columns import placed_rows
+from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import (
     read_request,
     refuse_system_table,
@@ -243,7 +243,7 @@ class PaimonTable:
             rows, replacing = replacing_rows(df, table)
             given, table = {**replacing, **given}, table.as_if(replacing)
         if is_shuffled(table):
-            rows = placed_rows(table.schema, rows)
+            rows = with_shuffle_columns(table.schema, rows)
             if not _is_planned(self._table.spark):
                 replaced = overwrite_of(request, table) if mode == "overwrite" else None
                 write_shuffled(rows, table, replaced, operation=request.operation)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WHOLE_NUMBERS = (spark.ByteType(), spark.ShortType(), spark.IntegerType(), spark.LongType())
 
 
-def placed_columns(schema: TableSchema, struct: spark.StructType) -> list[str] | None:
+def shuffle_columns(schema: TableSchema, struct: spark.StructType) -> list[str] | None:
     """Return the columns of the rows as SQL; those by which rows are shuffled are cast as the table stores them.
 
     Equal keys must be equal when Spark shuffles: CHAR(n) is padded, as by SQL INSERT, and numbers are widened.
@@ -34,7 +34,7 @@ def placed_columns(schema: TableSchema, struct: spark.StructType) -> list[str] |
     Returns:
         None where the rows are so already.
     """
-    keys = _placing(schema)
+    keys = _shuffle_keys(schema)
     shown: list[str] = []
     changed = False
     for column in struct.fields:
@@ -52,9 +52,9 @@ def placed_columns(schema: TableSchema, struct: spark.StructType) -> list[str] |
     return shown if changed else None
 
 
-def placed_rows(schema: TableSchema, rows: DataFrame) -> DataFrame:
-    """Return rows with the columns that `placed_columns` tells."""
-    columns = placed_columns(schema, rows.schema)
+def with_shuffle_columns(schema: TableSchema, rows: DataFrame) -> DataFrame:
+    """Return rows with the columns that `shuffle_columns` tells."""
+    columns = shuffle_columns(schema, rows.schema)
     return rows if columns is None else rows.selectExpr(*columns)
 
 
@@ -62,10 +62,10 @@ def has_keys_of(schema: TableSchema, struct: spark.StructType) -> bool:
     """Whether the rows have the columns by which they are placed, in the types of the table."""
     types = {column.name: column.dataType for column in struct.fields}
     known = {field.name: field.type for field in schema.fields}
-    return all(types.get(name) == to_spark_type(known[name]) for name in _placing(schema))
+    return all(types.get(name) == to_spark_type(known[name]) for name in _shuffle_keys(schema))
 
 
-def _placing(schema: TableSchema) -> set[str]:
+def _shuffle_keys(schema: TableSchema) -> set[str]:
     return {*schema.partition_keys, *schema.primary_keys, *schema.bucket_keys}
 
 

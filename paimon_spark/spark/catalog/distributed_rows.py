@@ -23,7 +23,7 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, clustering, packed
 from paimon_spark.spark.jobs.key_ranges import holds_full_buckets, key_ranges, may_be_cut
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.features import PLACED_WRITES, REBALANCED_WRITES, missing_of
+from paimon_spark.spark.jvm.features import DISTRIBUTED_WRITES, REBALANCED_WRITES, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
@@ -45,7 +45,7 @@ _KNOWN_SIZES = ("Scan", "Range", "InMemory", "LogicalRelation", "LocalRelation",
 _KEPT_SIZES = ("Project", "Filter", "Union", "Sort", "Repartition", "SubqueryAlias", "View", "Limit", "Sample")
 
 
-class PlacedRows:
+class DistributedRows:
     """The rows of one write, and what is known about the tasks that they come to."""
 
     def __init__(
@@ -78,21 +78,21 @@ class PlacedRows:
         """Whether all rows of one (partition, bucket) come to one task, of dynamic buckets all rows of one key."""
         self.packed = False
         """Whether rows come packed, in two columns (`write.packed_rows`)."""
-        self.placing: WritePlan | None = None
-        """The plan by which keys of dynamic buckets are placed."""
+        self.assignment: WritePlan | None = None
+        """The plan by which keys of dynamic buckets are assigned."""
         self.key_ranges: KeyRanges | None = None
         """Where buckets are shared by several tasks."""
         self.batches = WriteBatches(gateway)
         """How many rows Python gets at a time."""
         self._seen = False
 
-    def place(self, command: JavaObject) -> JavaObject:
+    def distribute(self, command: JavaObject) -> JavaObject:
         """The write whose rows are shuffled by bucket. Called while Spark optimises the statement."""
         query = command.query()
         self.batches.plan(query)
         if self.distribution.rebalanced_by:
             return self._rebalanced(command)
-        if missing_of(self.gateway, PLACED_WRITES):
+        if missing_of(self.gateway, DISTRIBUTED_WRITES):
             return command
         if self._seen or query.getClass().getSimpleName() != "RepartitionByExpression":
             return command
@@ -106,7 +106,7 @@ class PlacedRows:
         self.key_ranges = self._ranges(child)
         if self.distribution.bucket is not None and self.key_ranges is None:
             self.one_task_per_bucket = True
-            if not partitions:  # few places: no two of them come to one task by chance
+            if not partitions:  # few buckets: no two of them come to one task by chance
                 tasks = self._most_tasks()
             keys = clustering(partitions, self.distribution.bucket, tasks, self.distribution.buckets)
             return command.withNewQuery(self._clustered(query, child, keys))
@@ -143,7 +143,7 @@ class PlacedRows:
 
     def _planned(self, struct: StructType) -> WritePlan:
         """Return the plan that assigns rows to tasks."""
-        plan = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite, opened=self.opened)
+        plan = PaimonDataSource(self.options).planned_assignment(struct, overwrite=self.overwrite, opened=self.opened)
         return replace(plan, key_ranges=self.key_ranges)
 
     def _frame(self, plan: JavaObject) -> tuple[DataFrame, StructType]:
@@ -170,7 +170,7 @@ class PlacedRows:
         frame, struct = self._frame(compat.LOCAL_RELATION(self.gateway, child.output(), nothing, False, none))
         plan = self._planned(struct)
         self.packed = self.one_task_per_bucket = True
-        self.placing = None if plan.dynamic is None else plan
+        self.assignment = None if plan.dynamic is None else plan
         rows = packed(frame, spark_arrow_schema(struct), plan, tasks)
         return self._grafted(java_frame(rows).queryExecution().analyzed(), child)
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonTable, UnsupportedError
-from paimon_spark.spark.jobs import moving_keys
+from paimon_spark.spark.jobs import cross_partition
 from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.table.table import load_table
 
@@ -87,7 +87,7 @@ def test_a_key_has_one_row(
     spark: SparkSession, create: Callable[..., PaimonTable], door: str, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = create(merge_engine=engine)
-    monkeypatch.setattr(moving_keys, "estimated_bytes", lambda _: 0 if door in ("append", "insert") else 1 << 60)
+    monkeypatch.setattr(cross_partition, "estimated_bytes", lambda _: 0 if door in ("append", "insert") else 1 << 60)
     DOORS[door](rows_of(spark, (1, 1, 1, "a"), (1, 2, 2, "b"), (1, 3, 3, "c")), table.path)
     new = rows_of(spark, (2, 1, 100, None), (None, 2, 20, "x"), (2, 4, 4, "d"), (3, 4, 41, None))
     DOORS[door](new, table.path)
@@ -99,20 +99,20 @@ def test_a_little_write_has_one_task(
 ) -> None:
     """Of the rows that are written: those of two tasks keep their order."""
     table, seen = create(), []
-    run = moving_keys.run_write
+    run = cross_partition.run_write
 
     def watched(rows: DataFrame, write: TableWrite, task: Any = None) -> int | None:
         seen.append(rows.rdd.getNumPartitions())
         return run(rows, write, task)
 
-    monkeypatch.setattr(moving_keys, "run_write", watched)
+    monkeypatch.setattr(cross_partition, "run_write", watched)
     rows = spark.range(0, 2000, 1, 2)
     table.append(rows.selectExpr("int(id % 3) p", "int(id % 700) k", "int(id) v", "string(id) w"))
     table.append(rows.selectExpr("int(id % 2) p", "int(id % 900) k", "int(-id) v", "string(null) w"))
     assert seen == [1, 1]
     last = {k: v for v in range(2000) for k in [v % 900]}
     assert all_rows(table) == sorted(((k, v % 2, -v, None) for k, v in last.items()), key=str)
-    monkeypatch.setattr(moving_keys, "_ONE_TASK_KEYS", 899)
+    monkeypatch.setattr(cross_partition, "_ONE_TASK_KEYS", 899)
     table.append(rows.selectExpr("int(id % 3) p", "int(id % 10) k", "int(id) v", "string(id) w"))
     assert seen[2] > 1
     last |= {k: -(1990 + k) for k in range(10)}
@@ -133,7 +133,7 @@ def test_an_overwrite_replaces_its_partitions_only(
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
         for number, write in enumerate(dynamic.values()):
-            monkeypatch.setattr(moving_keys, "estimated_bytes", lambda _, size=number << 60: size)
+            monkeypatch.setattr(cross_partition, "estimated_bytes", lambda _, size=number << 60: size)
             table = create()
             table.append(old)
             write(new, table.path)
@@ -184,7 +184,7 @@ def test_two_writers_never_give_a_key_two_partitions(
 ) -> None:
     table = create()
     table.append(rows_of(spark, (0, 0, 0, "a")))
-    write, meanwhile = moving_keys.run_write, [(2, 5, 2, "second"), (2, 0, 2, "second")]
+    write, meanwhile = cross_partition.run_write, [(2, 5, 2, "second"), (2, 0, 2, "second")]
 
     def slow_write(*arguments: object) -> object:
         if meanwhile:
@@ -193,7 +193,7 @@ def test_two_writers_never_give_a_key_two_partitions(
             PaimonTable.for_path(spark, table.path).append(rival)
         return write(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(moving_keys, "run_write", slow_write)
+    monkeypatch.setattr(cross_partition, "run_write", slow_write)
     table.append(rows_of(spark, (1, 5, 1, "first"), (1, 0, 1, "first")))
     assert all_rows(table) == [(0, 1, 1, "first"), (5, 1, 1, "first")]
     assert load_table(table.path).snapshots.latest().id == 3  # type: ignore[union-attr]

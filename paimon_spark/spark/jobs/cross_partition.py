@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-def write_moving_keys(
+def write_cross_partition(
     df: DataFrame,
     table: FileStoreTable,
     overwrite: OverwriteSpec | None,
@@ -118,13 +118,13 @@ def _write(
     if overwrite is not None:
         overwrite = _named_partitions(rows, given, overwrite)
     splits = _splits(given, overwrite, cores(spark))
-    placing = replace(given, dynamic=bucket_plan(spark, given, splits))
+    assignment = replace(given, dynamic=bucket_plan(spark, given, splits))
     schema = cross_partition_schema(table.schema)
-    write = planned(table, schema, overwrite, placing=placing, operation=operation, rows_of=at, packed=True)
+    write = planned(table, schema, overwrite, assignment=assignment, operation=operation, rows_of=at, packed=True)
     write = replace(write, stream=stream)
     if _is_little(rows, splits):
         ordered = rows.select("*", sf.monotonically_increasing_id().alias(ORDER)).repartition(1)
-        return run_write(ordered, write, partial(_place_and_write, given, write.plan, splits))
+        return run_write(ordered, write, partial(_assign_and_write, given, write.plan, splits))
     tasks = number_of_tasks(df, table)
     targets = targets_of(tasks)
     both = map_in_arrow(rows, partial(_pack_new, given, targets), PACKED_STRUCT)
@@ -132,9 +132,9 @@ def _write(
         work = packed_splits(table, splits, cores(spark))
         numbers = spark.range(0, len(work), 1, len(work))
         both = both.unionAll(map_in_arrow(numbers, partial(_pack_known, table, work, targets), PACKED_STRUCT))
-    place = partial(_place, write.plan, targets)
-    placed = map_in_arrow(both.repartition(tasks, TASK), place, PACKED_STRUCT)
-    return run_write(placed.repartition(tasks, TASK), write)
+    assign = partial(_assign, write.plan, targets)
+    assigned = map_in_arrow(both.repartition(tasks, TASK), assign, PACKED_STRUCT)
+    return run_write(assigned.repartition(tasks, TASK), write)
 
 
 def _is_little(rows: DataFrame, splits: Sequence[DataSplit]) -> bool:
@@ -145,7 +145,7 @@ def _is_little(rows: DataFrame, splits: Sequence[DataSplit]) -> bool:
     return keys <= _ONE_TASK_KEYS and estimated_bytes(rows) <= _ONE_TASK_BYTES
 
 
-def _place_and_write(
+def _assign_and_write(
     given: WritePlan, plan: WritePlan, splits: Sequence[DataSplit], batches: Iterator[pa.RecordBatch], task_id: int
 ) -> TaskMessage:
     """Join all rows and keys, and write the rows. Runs in the one task."""
@@ -188,7 +188,7 @@ def _pack_known(
         yield from pack_known_keys(table.schema, read_key_locations(table, split, fields), targets)
 
 
-def _place(plan: WritePlan, targets: Sequence[int], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _assign(plan: WritePlan, targets: Sequence[int], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Join rows and keys, and pack rows for the tasks of their buckets. Runs in tasks."""
     return assign_partitions(plan, batches, _task_id(), targets)
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark import PaimonTable
-from paimon_spark.spark.jobs import moving_keys
+from paimon_spark.spark.jobs import cross_partition
 from tests.support import seeds
 from tests.support.cross_partition import COLUMNS, Model
 from tests.support.levels import check_files
@@ -49,7 +49,7 @@ def test_writes_by_turns(spark: SparkSession, oracle: Any, kind: str, monkeypatc
         ours = bool(step % 2) if step < 2 else chance.random() < 0.5
         if ours:
             size = chance.choice([0, 1 << 60])  # one task, or several
-            monkeypatch.setattr(moving_keys, "estimated_bytes", lambda _, size=size: size)
+            monkeypatch.setattr(cross_partition, "estimated_bytes", lambda _, size=size: size)
             table.append(spark.createDataFrame(rows, "k int, p int, v string, n int").coalesce(1))
         else:
             oracle.write(name, rows)

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /** An optimizer rule: gives a write in a plan to the write itself, and takes the one that it answers. */
-public final class PaimonPlacedWrites extends Rule {
+public final class PaimonDistributedWrites extends Rule {
     public TreeNode apply(TreeNode plan) {
         return plan.transform(new Writes());
     }
