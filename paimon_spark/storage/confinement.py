@@ -165,6 +165,10 @@ class ConfinedFileIO(FileIO):
         """The entries of a directory."""
         return self.inner.list_names(path)
 
+    def files_below(self, path: str) -> list[str] | None:
+        """Names of all files below a directory, if the store tells them at once."""
+        return self.inner.files_below(path)
+
     def mkdirs(self, path: str) -> None:
         """Make a directory."""
         self._check(path)

@@ -132,6 +132,10 @@ class FileIO(abc.ABC):
     def list_names(self, path: str) -> list[FileStatus]:
         """The entries of a directory, unordered; empty when there is no such directory."""
 
+    def files_below(self, path: str) -> list[str] | None:
+        """Names of all files below a directory, from there on, if the store tells them at once; else None."""
+        return None
+
     @abc.abstractmethod
     def mkdirs(self, path: str) -> None:
         """Make a directory and those above it, which is there though nothing is in it."""
@@ -359,6 +363,11 @@ class FsspecFileIO(FileIO):
             return []
         others = (status_of(entry) for entry in entries if entry["name"].strip("/") != directory.strip("/"))
         return [status for status in others if status.name]
+
+    @named
+    def files_below(self, path: str) -> list[str] | None:
+        """Names of all objects below a prefix, where S3 lists them with one request."""
+        return store_requests.files_below(self.filesystem(path), self.scheme, self._key(path).rstrip("/"))
 
     @named
     def mkdirs(self, path: str) -> None:

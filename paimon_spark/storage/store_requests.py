@@ -34,6 +34,10 @@ _LARGEST_KEPT_BYTES: Final = 8 << 20
 _KNOWN_BUCKETS: Final[set[tuple[str, str]]] = set()
 """Stores and buckets that are there."""
 
+_LARGE_DIRECTORIES: Final[set[tuple[str, str]]] = set()
+_MOST_LISTED: Final = 300
+"""Objects whose listing costs no more than the few requests that it saves."""
+
 
 def is_unique(path: str) -> bool:
     """Tell whether a file's name was made so that no other file has it."""
@@ -141,6 +145,22 @@ def _pages(store: Any, prefix: str) -> Iterator[dict[str, Any]]:
         if not page.get("IsTruncated"):
             return
         asked["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def files_below(store: Any, scheme: str, directory: str) -> list[str] | None:
+    """Return the names of all objects below a directory if they are few and one request lists them, else None.
+
+    A directory that has more is not asked for again by this process.
+    """
+    known = (store._fs_token, directory)
+    if scheme != "s3" or "/" not in directory or known in _LARGE_DIRECTORIES:
+        return None
+    bucket, _, name = directory.partition("/")
+    page = store.call_s3("list_objects_v2", Bucket=bucket, Prefix=f"{name}/", MaxKeys=_MOST_LISTED, **store.req_kw)
+    if page.get("IsTruncated"):
+        _LARGE_DIRECTORIES.add(known)
+        return None
+    return [str(one["Key"])[len(name) + 1 :] for one in page.get("Contents", ())]
 
 
 def _entries(page: dict[str, Any], bucket: str) -> list[dict[str, Any]]:

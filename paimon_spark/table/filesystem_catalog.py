@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import TablePaths, check_new_table_name, is_plain_name
 from paimon_spark.table.schema_store import SchemaStore
@@ -139,10 +140,17 @@ class FilesystemCatalog:
         if database == SYSTEM_DATABASE:
             return list(SYSTEM_DATABASE_TABLES)
         path = self.database_path(database) if is_plain_name(database) else None
-        listed = [] if path is None else self.file_io.list_names(path)
+        if path is None:
+            return None
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(self.file_io.files_below, path) if self.file_io.threads > 1 else None
+            listed = self.file_io.list_names(path)
+            files = None if asked is None else asked.result()
         if not listed and not self.database_exists(database):
             return None
         names = [name for name, _, is_dir, _, _ in listed if is_dir]
+        if files is not None:
+            return sorted({name for file in files if (name := _table_of_schema(file)) in names})
         with ThreadPoolExecutor(max(1, min(self.file_io.threads, len(names)))) as pool:
             found = pool.map(lambda name: self._has_schema(f"{path}/{name}"), names)
             return sorted(name for name, is_table in zip(names, found, strict=True) if is_table)
@@ -223,6 +231,13 @@ class FilesystemCatalog:
 
     def _has_schema(self, path: str) -> bool:
         return bool(SchemaStore(self.file_io, TablePaths(path)).ids())
+
+
+def _table_of_schema(file: str) -> str | None:
+    """The table whose schema a file is, by its path below the database; None for other files."""
+    table, _, rest = file.partition("/")
+    folder, _, name = rest.partition("/")
+    return table if folder == "schema" and numbered_name_id(name, SCHEMA_PREFIX) is not None else None
 
 
 def _checked(name: str) -> str:

@@ -181,3 +181,18 @@ def test_kept_files_have_a_budget_and_end_with_their_deletion() -> None:
     kept.put("store", "s3", "b/snapshot/snapshot-1", b"1")
     kept.put("store", "s3", "b/schema/schema-0", b"1")
     assert [kept.get("store", name) for name in (NAMES[1], "b/snapshot/snapshot-1", "b/schema/schema-0")] == [None] * 3
+
+
+def test_a_large_directory_is_listed_as_a_whole_once(catalog: FilesystemCatalog) -> None:
+    catalog.create_database("large")
+    store = catalog.file_io.filesystem(ROOT)  # type: ignore[attr-defined]
+    for name, folder in (("a", "schema"), ("b", "schema"), ("none", "other")):
+        store.pipe_file(f"{BUCKET}/wh/large.db/{name}/{folder}/schema-0", b"{}")
+    with requests_of(store) as seen:
+        assert catalog.tables("large") == ["a", "b"]
+    assert seen == ["LIST wh/large.db/"] * 2
+    store.pipe({f"{BUCKET}/wh/large.db/b/bucket-0/{n}": b"" for n in range(301)})
+    for requests in (5, 4):
+        with requests_of(store) as seen:
+            assert catalog.tables("large") == ["a", "b"]
+        assert len(seen) == requests
