@@ -42,7 +42,7 @@ def all_rows(table: FileStoreTable, snapshot_id: int) -> dict[int, str]:
     return rows_to_change(table, table.snapshots.get(snapshot_id))
 
 
-def check_keyed_history(table: FileStoreTable) -> None:
+def check_history_by_rows(table: FileStoreTable) -> None:
     """Each snapshot holds the files of the one before it, but for its own changes; compactions keep all rows."""
     ids = table.snapshots.ids()
     assert ids == list(range(ids[0], ids[-1] + 1))
@@ -75,26 +75,29 @@ def test_a_storm_leaves_a_whole_history(tmp_path: Path, oracle: Any, turn: int) 
     assert dict(oracle.rows(table.path)) == rows(table) == before | {10**9: "last"}
 
 
+VECTORS = {"deletion-vectors.enabled": "true"}
+EVOLVES = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+APPENDS = {"append": {"bucket": "-1", **VECTORS}, "evolving": {"bucket": "-1", **EVOLVES}}
 KEYED = {
     "fixed": {"bucket": "2"},
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "20"},
-    "vectors": {"bucket": "2", "deletion-vectors.enabled": "true"},
-    "partial-update": {"bucket": "1", "deletion-vectors.enabled": "true", "merge-engine": "partial-update"},
+    "vectors": {"bucket": "2", **VECTORS},
+    "partial-update": {"bucket": "1", **VECTORS, "merge-engine": "partial-update"},
     "first-row": {"bucket": "2", "merge-engine": "first-row"},
     "lookup": {"bucket": "2", "changelog-producer": "lookup"},
-    "full-compaction": {"bucket": "1", "changelog-producer": "full-compaction"},
 }
 
 
-@pytest.mark.parametrize("kind", KEYED)
-def test_a_storm_on_a_table_with_keys(tmp_path: Path, oracle: Any, kind: str) -> None:
-    options = {"write-only": "true", "manifest.merge-min-count": "4", **KEYED[kind]}
-    table = make_table(tmp_path / kind, primary_key=["k"], **{key.replace(".", "__"): v for key, v in options.items()})
+@pytest.mark.parametrize("kind", [*KEYED, *APPENDS])
+def test_a_storm_by_kind(tmp_path: Path, oracle: Any, kind: str) -> None:
+    options = {"write-only": "true", "manifest.merge-min-count": "4", **KEYED.get(kind, {}), **APPENDS.get(kind, {})}
+    key = ["k"] if kind in KEYED else []
+    table = make_table(tmp_path / kind, primary_key=key, **{name.replace(".", "__"): v for name, v in options.items()})
     write(table, {-1: "first"})
     deeds = race(storm, table.path, 3, 9, timeout_seconds=300 + SECONDS)
     assert len({deed.kind for deed in deeds}) >= 3
     table = load_table(table.path)
-    check_keyed_history(table)
+    check_history_by_rows(table)
     check_files(table.path)
     for name in table.tags.list():  # of two writers that gave one sequence number Java takes either
         assert rows(table, tag=name).keys() == dict(oracle.rows(table.path, options={"scan.tag-name": name})).keys()
@@ -102,7 +105,7 @@ def test_a_storm_on_a_table_with_keys(tmp_path: Path, oracle: Any, kind: str) ->
     assert everything[-1] == "first"
     write(table, {10**9: "last"})
     compact(load_table(table.path), full=True)
-    check_keyed_history(table)
+    check_history_by_rows(table)
     check_files(table.path)
     assert dict(oracle.rows(table.path)) == rows(table) == everything | {10**9: "last"}
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from paimon_spark.arrow.changes import delete_where
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
@@ -26,6 +27,7 @@ from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import data_file, make_table, message
+from tests.support.history import rows
 from tests.support.racing import PATIENT, Deed
 from tests.support.seeds import chance
 
@@ -34,11 +36,14 @@ _MOST_TURNS = 1_000_000
 _SHARED_KEYS = 8
 _OLD_MILLIS = 120_000
 """What no snapshot names and no process has touched for so long is nobody's: a deed takes seconds."""
+_USES_THE_WRITER = {"deletion-vectors.enabled", "data-evolution.enabled"}
+"""Options of append tables whose files the real writer makes; those of the others are plainer, and so more."""
 DEEDS = (
     "commit",
     "commit",
     "commit",
     "compact",
+    "delete",
     "rollback",
     "as latest",
     "tag",
@@ -76,9 +81,9 @@ def storm(path: str, number: int, steps: int) -> list[Deed]:
     return done
 
 
-def write(table: FileStoreTable, rows: Mapping[int, str]) -> None:
+def write(table: FileStoreTable, given: Mapping[int, str]) -> None:
     """Commit rows with the real writer."""
-    keys, values = pa.array(list(rows), pa.int32()), pa.array(list(rows.values()))
+    keys, values = pa.array(list(given), pa.int32()), pa.array(list(given.values()))
     batch = pa.RecordBatch.from_arrays([keys, values], names=["k", "v"])
     plan = plan_write(table, data_schema=batch.schema)
     commit(table, [write_batches(plan, [batch], 0)], planned_on=plan.snapshot)
@@ -88,13 +93,15 @@ def _do(table: FileStoreTable, deed: str, random: random.Random, key: int) -> No
     ids = table.snapshots.ids() or [1]
     some, name = random.choice(ids[-4:]), f"n{random.randrange(4)}"
     match deed:
-        case "commit" if table.schema.primary_keys:
-            shared = random.sample(range(_SHARED_KEYS), 3)
+        case "commit" if table.schema.primary_keys or _USES_THE_WRITER & table.options.keys():
+            shared = random.sample(range(_SHARED_KEYS), 3) if table.schema.primary_keys else []
             write(table, dict.fromkeys((*shared, _SHARED_KEYS + key), f"by {key}"))
         case "commit":
             commit(table, [message(table, data_file(table, {key: "x"}))])
         case "compact":
             compact(table, full=random.random() < 0.5 or not table.schema.primary_keys)
+        case "delete":
+            delete_where(table, f"k = {random.choice(sorted(rows(table))[1:] or [0])}")  # the first row stays
         case "rollback":
             rollback.rollback_to_snapshot(table, some)
         case "as latest":
