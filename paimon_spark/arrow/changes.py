@@ -21,7 +21,7 @@ from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.committed_write import commit_write
 from paimon_spark.maintain.files.deletion import delete_messages, delete_written
-from paimon_spark.maintain.row_deletion import MarkedFile, commit_marks, encode_positions
+from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
 from paimon_spark.maintain.row_level import (
     check_row_delete,
     delete_partitions,
@@ -314,7 +314,7 @@ def _delete_positions(table: FileStoreTable, snapshot: Snapshot, condition: Pred
         return None
     if table.schema.kind.is_keyed or not table.options.deletion_vectors_enabled:
         return remove_rows(table, snapshot, found, Operation.DELETE)
-    return commit_marks(
+    return commit_deletions(
         table,
         (),
         snapshot.id,
@@ -327,7 +327,7 @@ def _delete_positions(table: FileStoreTable, snapshot: Snapshot, condition: Pred
     )
 
 
-def _positions(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) -> list[MarkedFile]:
+def _positions(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) -> list[DeletedPositions]:
     """The files that hold rows for which a condition is true, each with the positions of these rows."""
     hidden = next((name for name in (FILE_PATH, ROW_INDEX) if table.schema.has_field(name)), None)
     if hidden is not None:

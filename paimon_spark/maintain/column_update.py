@@ -25,7 +25,7 @@ from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.row_deletion import commit_marks
+from paimon_spark.maintain.row_deletion import commit_deletions
 from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
 from paimon_spark.read.data_evolution_read import read_data_evolution
 from paimon_spark.read.file_read import FileRead
@@ -41,7 +41,7 @@ from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.rows import RowMapping, map_columns
 
 if TYPE_CHECKING:
-    from paimon_spark.maintain.row_deletion import MarkedFile
+    from paimon_spark.maintain.row_deletion import DeletedPositions
     from paimon_spark.read.split import SplitFile
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.manifest import IndexManifestEntry
@@ -281,7 +281,7 @@ def commit_columns(
     operation: Operation,
     *,
     columns_read: Iterable[str] | None = None,
-    marked: Sequence[MarkedFile] = (),
+    deleted: Sequence[DeletedPositions] = (),
 ) -> int | None:
     """Commit new files of columns, with whatever else a statement does in the same snapshot.
 
@@ -291,7 +291,7 @@ def commit_columns(
         snapshot: that the statement read.
         operation: what the new snapshot says about the statement.
         columns_read: columns that the new values and the condition depend on; None for all.
-        marked: rows that are deleted, by deletion vectors.
+        deleted: rows that are deleted, by deletion vectors.
 
     Raises:
         UnsupportedError: a global index holds values of a changed column, and is not to be dropped.
@@ -314,8 +314,8 @@ def commit_columns(
         for entry in _indexes_to_drop(table, snapshot, names, partitions)
     ]
     everything = [*messages, *dropped]
-    if marked:
-        return commit_marks(table, everything, snapshot.id, marked, columns_read=read, ranges=ranges, **how)
+    if deleted:
+        return commit_deletions(table, everything, snapshot.id, deleted, columns_read=read, ranges=ranges, **how)
     return commit(table, everything, of_rows=RowsRead.of(table.schema, ranges, read), **how)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-MarkedFile = tuple[str, bytes]
+DeletedPositions = tuple[str, bytes]
 """Path of a data file, and positions of deleted rows as `encode_positions` gives them."""
 
 
@@ -32,11 +32,11 @@ def encode_positions(positions: Positions) -> bytes:
     return encode_vector(positions, wide=True)[0]
 
 
-def commit_marks(
+def commit_deletions(
     table: FileStoreTable,
     messages: Sequence[TaskMessage | CommitMessage],
     snapshot_id: int,
-    marked: Sequence[MarkedFile],
+    deleted: Sequence[DeletedPositions],
     *,
     columns_read: Iterable[str] | None = None,
     ranges: Sequence[tuple[int, int]] = (),
@@ -49,7 +49,7 @@ def commit_marks(
         table: without primary key, with deletion vectors.
         messages: of the tasks.
         snapshot_id: the snapshot in which the rows were found.
-        marked: the deleted rows; a file may come several times.
+        deleted: the deleted rows; a file may come several times.
         columns_read: with data evolution: columns by which the rows were found; None for all.
         ranges: with data evolution: first row ids and numbers of rows of other files that were read.
         after_commit: as of `commit`.
@@ -60,8 +60,8 @@ def commit_marks(
         CommitConflictError: another commit changed the vectors of the same file, or took the file away.
         CorruptTableError: an index file is missing or damaged.
     """
-    entries = _marked_files(table, snapshot_id, marked)
-    changes = _changes(table, snapshot_id, entries, marked)
+    entries = _deleted_files(table, snapshot_id, deleted)
+    changes = _changes(table, snapshot_id, entries, deleted)
     if table.schema.kind.evolves_columns:
         files = [entry.file for entry in entries.values()]
         known = [(file.first_row_id, file.row_count) for file in files if file.first_row_id is not None]
@@ -82,8 +82,10 @@ def commit_marks(
         raise
 
 
-def _marked_files(table: FileStoreTable, snapshot_id: int, marked: Sequence[MarkedFile]) -> dict[str, ManifestEntry]:
-    names = {path.rpartition("/")[2] for path, _ in marked}
+def _deleted_files(
+    table: FileStoreTable, snapshot_id: int, deleted: Sequence[DeletedPositions]
+) -> dict[str, ManifestEntry]:
+    names = {path.rpartition("/")[2] for path, _ in deleted}
     live = table.manifests.live_entries(table.snapshots.get(snapshot_id))
     entries = {entry.file.file_name: entry for entry in live if entry.file.file_name in names}
     missing = names - entries.keys()
@@ -93,13 +95,13 @@ def _marked_files(table: FileStoreTable, snapshot_id: int, marked: Sequence[Mark
 
 
 def _changes(
-    table: FileStoreTable, snapshot_id: int, entries: Mapping[str, ManifestEntry], marked: Sequence[MarkedFile]
+    table: FileStoreTable, snapshot_id: int, entries: Mapping[str, ManifestEntry], deleted: Sequence[DeletedPositions]
 ) -> tuple[IndexManifestEntry, ...]:
     parts: dict[str, list[bytes]] = {}
-    for path, positions in marked:
+    for path, positions in deleted:
         parts.setdefault(path.rpartition("/")[2], []).append(positions)
-    deleted = (_deleted_rows(entries[name], packed) for name, packed in parts.items())
-    return changed_vectors(table, table.manifests.index_entries(table.snapshots.get(snapshot_id)), deleted)
+    rows = (_deleted_rows(entries[name], packed) for name, packed in parts.items())
+    return changed_vectors(table, table.manifests.index_entries(table.snapshots.get(snapshot_id)), rows)
 
 
 def _deleted_rows(entry: ManifestEntry, packed: Iterable[bytes]) -> DeletedRows:

@@ -28,7 +28,7 @@ from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_fi
 from paimon_spark.write.message import CommitMessage, TaskMessage
 
 if TYPE_CHECKING:
-    from paimon_spark.maintain.row_deletion import MarkedFile
+    from paimon_spark.maintain.row_deletion import DeletedPositions
     from paimon_spark.spec.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry
     from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable
@@ -44,19 +44,19 @@ class RowsOfFile:
     """Whether one of them was told more than once."""
 
 
-def rows_of_files(table: FileStoreTable, snapshot: Snapshot, marked: Sequence[MarkedFile]) -> list[RowsOfFile]:
+def rows_of_files(table: FileStoreTable, snapshot: Snapshot, deleted: Sequence[DeletedPositions]) -> list[RowsOfFile]:
     """Put together the rows that tasks have told, file by file.
 
     Args:
         table: the table.
         snapshot: the one in which the rows were found.
-        marked: a file may come several times.
+        deleted: a file may come several times.
 
     Raises:
         CommitConflictError: the snapshot has no such file.
     """
     parts: dict[str, list[bytes]] = {}
-    for path, packed in marked:
+    for path, packed in deleted:
         parts.setdefault(path.rpartition("/")[2], []).append(packed)
     live = table.manifests.live_entries(snapshot)
     entries = {entry.file.file_name: entry for entry in live if entry.file.file_name in parts}
@@ -163,7 +163,7 @@ def _file_without(table: FileStoreTable, rows: RowsOfFile, vectors: Vectors) -> 
 def remove_rows(
     table: FileStoreTable,
     snapshot: Snapshot,
-    marked: Sequence[MarkedFile],
+    deleted: Sequence[DeletedPositions],
     operation: Operation,
     execute: Executor = rewrite_here,
 ) -> int | None:
@@ -174,7 +174,7 @@ def remove_rows(
     Args:
         table: with a primary key.
         snapshot: the one in which the rows were found.
-        marked: the rows; a file may come several times.
+        deleted: the rows; a file may come several times.
         operation: the statement.
         execute: does the rewriting.
 
@@ -182,7 +182,7 @@ def remove_rows(
         CommitConflictError: another commit changed rows of these files meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    removed = rows_of_files(table, snapshot, marked)
+    removed = rows_of_files(table, snapshot, deleted)
     if not removed:
         return None
     messages: list[TaskMessage | CommitMessage] = [write_without(table, removed, execute, vectors_of(table, snapshot))]

@@ -15,7 +15,7 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, DataError, OptionError, UnsupportedError
 from paimon_spark.maintain.column_update import ColumnUpdate, commit_columns, plan_column_update, update_columns
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
-from paimon_spark.maintain.row_deletion import commit_marks, encode_positions
+from paimon_spark.maintain.row_deletion import commit_deletions, encode_positions
 from paimon_spark.maintain.row_level import check_row_delete, check_update
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
@@ -306,7 +306,7 @@ def delete(table: FileStoreTable, *row_ids: int) -> None:
         anchor = min(group, key=lambda file: file.max_sequence_number)
         at = np.array([row_id - (anchor.first_row_id or 0)])
         marked.append((f"{table.path}/bucket-0/{anchor.file_name}", encode_positions(at)))
-    commit_marks(table, (), latest.id, marked, operation="DELETE", rows_read=True)
+    commit_deletions(table, (), latest.id, marked, operation="DELETE", rows_read=True)
 
 
 def test_deleted_rows_go_over_to_the_compacted_file(make: Make) -> None:

@@ -87,9 +87,9 @@ class AnalyzedMerge(MergeStatement):
         """What its clauses do."""
         return {action.kind for actions in self._clauses for action in actions}
 
-    def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
+    def rows(self, snapshot_id: int | None, locations: Sequence[str]) -> MergeRows:
         """Both sides at a snapshot; the source and subqueries read the same of the target."""
-        target, old = self.target.side(snapshot_id, places)
+        target, old = self.target.side(snapshot_id, locations)
         at = _AtSnapshot(self.target, snapshot_id)
         columns = _Columns(self.target, at)
         clauses = [[self._clause(action, columns) for action in actions] for actions in self._clauses]

@@ -108,18 +108,18 @@ class Target:
             columns.append(self._alias(value, attribute.name()))
         return self.frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
 
-    def side(self, snapshot_id: int | None, places: Sequence[str]) -> tuple[DataFrame, dict[str, JavaObject]]:
+    def side(self, snapshot_id: int | None, locations: Sequence[str]) -> tuple[DataFrame, dict[str, JavaObject]]:
         """The rows of a snapshot as one side of a join, and its columns as the files hold them.
 
         Args:
             snapshot_id: what is read; None where the table has no snapshot yet.
-            places: metadata columns that come with them.
+            locations: metadata columns that come with them.
         """
         relation = self.at_snapshot(snapshot_id)
-        source, raw = self._padded(relation.withMetadataColumns() if places else relation)
+        source, raw = self._padded(relation.withMetadataColumns() if locations else relation)
         old = {attribute.name(): raw.get(attribute.name(), attribute) for attribute in self.attributes}
-        visible = {attribute.name(): attribute for attribute in java_list(source.output())} if places else {}
-        return self.frame(source), {**old, **{name: visible[name] for name in places}}
+        visible = {attribute.name(): attribute for attribute in java_list(source.output())} if locations else {}
+        return self.frame(source), {**old, **{name: visible[name] for name in locations}}
 
     def at_snapshot(self, snapshot_id: int | None) -> JavaObject:
         """Return the relation that reads a snapshot, with the metadata columns that the statement names."""
@@ -260,7 +260,7 @@ class AnalyzedRows(MatchedRows):
         return self.target.columns_of(expressions)
 
     def located(self, snapshot_id: int) -> DataFrame:
-        """The matched rows with their places; they have their new values."""
+        """The matched rows with their locations; they have their new values."""
         return self.target.located(self.condition, self.values, snapshot_id)
 
 

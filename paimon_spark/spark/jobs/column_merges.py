@@ -1,7 +1,7 @@
 """MERGE into a table with data evolution: an update writes the changed columns of a row, and nothing else of it.
 
 What the clauses make of the rows is computed once and kept: its updates are brought to tasks by their row ids, its new
-rows are written where they are, its deleted rows are marked. All is one commit. On any session.
+rows are written where they are, its deleted rows are deleted. All is one commit. On any session.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def merge_columns(
         messages = write_columns(updated, table, columns, snapshot.id) if columns else []
         _, done = write_changes(kept.where(kind != RowKind.UPDATE_AFTER.value), table, updates=False)
         messages += [message for part in done for message in part.messages]
-        marked = tuple(file for part in done for file in part.marked)
-        if marked or any(message.messages for message in messages):
-            commit_columns(table, messages, snapshot, Operation.MERGE, marked=marked)
+        deleted = tuple(file for part in done for file in part.deleted)
+        if deleted or any(message.messages for message in messages):
+            commit_columns(table, messages, snapshot, Operation.MERGE, deleted=deleted)
     finally:
         kept.unpersist()
 

@@ -1,8 +1,8 @@
 """MERGE into a table without primary key: one job writes the new rows and tells which old ones go. On any session.
 
-Tasks write what is inserted and updated into new files, and answer with the places of updated and deleted rows. With
-deletion vectors the commit marks these; without, the files that hold them are written anew, without them. So the source
-is evaluated once, whatever it is.
+Tasks write what is inserted and updated into new files, and answer with the locations of updated and deleted rows. With
+deletion vectors the commit deletes these; else the files that hold them are written anew. So the source is evaluated
+once, whatever it is.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.errors import DataError
-from paimon_spark.maintain.row_deletion import MarkedFile, encode_positions
+from paimon_spark.maintain.row_deletion import DeletedPositions, encode_positions
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.compact_job import executor_of
-from paimon_spark.spark.jobs.row_marks import by_file
-from paimon_spark.spark.source.table_write import MarkedRows, TableWrite, planned
+from paimon_spark.spark.jobs.row_deletions import by_file
+from paimon_spark.spark.source.table_write import RowDeletions, TableWrite, planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
@@ -73,7 +73,7 @@ def merge_rows(changes: DataFrame, table: FileStoreTable, snapshot: Snapshot | N
 
 
 def write_changes(changes: DataFrame, table: FileStoreTable, *, updates: bool) -> tuple[TableWrite, list[Done]]:
-    """Write the new rows, and find the places of the old ones; nothing is committed.
+    """Write the new rows, and find the locations of the old ones; nothing is committed.
 
     Args:
         changes: as of `merge_rows`.
@@ -90,8 +90,8 @@ def write_changes(changes: DataFrame, table: FileStoreTable, *, updates: bool) -
     writes = [planned(table, plain, operation=Operation.MERGE)]
     if tracked and updates:
         kept = pa.schema([*plain, *(schema.field(at) for at in tracked)])
-        # as of rows that are marked: they bring their ids
-        writes.append(planned(table, kept, operation=Operation.MERGE, marked=MarkedRows(0, ())))
+        # as of rows that are deleted: they bring their ids
+        writes.append(planned(table, kept, operation=Operation.MERGE, deleted=RowDeletions(0, ())))
     numbered = changes.toDF(*(str(number) for number in range(len(schema))))
     answers = map_in_arrow(numbered, partial(_merge_task, writes, columns), _ANSWER).collect()
     return writes[0], [answer for row in answers for answer in pickle.loads(bytes(row.answer))]
@@ -102,7 +102,7 @@ class Done:
     """What one task did."""
 
     messages: tuple[TaskMessage, ...]
-    marked: tuple[MarkedFile, ...]
+    deleted: tuple[DeletedPositions, ...]
     inserted: int
     repeated: bool
 
@@ -119,15 +119,15 @@ def _commit(
     from paimon_spark.maintain.row_removal import rows_of_files, write_without  # the tasks do without it
 
     messages = [message for part in done for message in part.messages]
-    marked = tuple(file for part in done for file in part.marked)
-    removed = [] if snapshot is None else rows_of_files(table, snapshot, marked)
+    deleted = tuple(file for part in done for file in part.deleted)
+    removed = [] if snapshot is None else rows_of_files(table, snapshot, deleted)
     if checked and (any(part.repeated for part in done) or any(rows.repeated for rows in removed)):
         raise DataError(CARDINALITY_VIOLATION)
     if not removed and not any(message.messages for message in messages):
         return
     if removed and snapshot is not None:
         if table.options.deletion_vectors_enabled:
-            write = replace(write, marked=MarkedRows(snapshot.id, marked))
+            write = replace(write, deleted=RowDeletions(snapshot.id, deleted))
         else:
             messages.append(write_without(table, removed, execute))
     # a row that is inserted was not there: what others have put into its partition meanwhile is to be looked at
@@ -139,30 +139,30 @@ def _commit(
 def _merge_task(
     writes: Sequence[TableWrite], columns: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one task; answer with its commit messages and the places of old rows. Runs in tasks."""
+    """Write the rows of one task; answer with its commit messages and the locations of old rows. Runs in tasks."""
     speed_up_worker()
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
         return
-    places = _Places()
-    parts = _parts(writes, columns, chain([first], filled), places)
+    locations = _Locations()
+    parts = _parts(writes, columns, chain([first], filled), locations)
     context = TaskContext.get()
     messages = write_parts([write.plan for write in writes], parts, context.partitionId() if context else 0)
-    done = Done(tuple(messages), tuple(places.packed()), places.inserted, places.repeated)
+    done = Done(tuple(messages), tuple(locations.packed()), locations.inserted, locations.repeated)
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps([done])], pa.binary())], names=["answer"])
 
 
 def _parts(
-    writes: Sequence[TableWrite], columns: int, batches: Iterable[pa.RecordBatch], places: _Places
+    writes: Sequence[TableWrite], columns: int, batches: Iterable[pa.RecordBatch], locations: _Locations
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows to be written, each batch with the position of its write; note the places of old rows."""
+    """Yield the rows to be written, each batch with the position of its write; note the locations of old rows."""
     for batch in batches:
         kinds = batch.column(batch.num_columns - 1).to_numpy(zero_copy_only=False)
         inserted = kinds == RowKind.INSERT.value
         updated = kinds == RowKind.UPDATE_AFTER.value
-        places.take(batch.select([columns, columns + 1]), ~inserted)
-        places.inserted += int(inserted.sum())
+        locations.take(batch.select([columns, columns + 1]), ~inserted)
+        locations.inserted += int(inserted.sum())
         if len(writes) == 1:
             yield from _written(writes, 0, batch, columns, inserted | updated)
         else:
@@ -187,35 +187,35 @@ def _written(
 
 
 @dataclass
-class _Places:
-    """The places of old rows that a task has seen, packed file by file."""
+class _Locations:
+    """The locations of old rows that a task has seen, packed file by file."""
 
     inserted: int = 0
     repeated: bool = False
     """Whether one of them came twice."""
-    _waiting: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)
+    _unpacked: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)
     _count: int = 0
-    _done: list[MarkedFile] = field(default_factory=list)
+    _done: list[DeletedPositions] = field(default_factory=list)
 
-    def take(self, places: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> None:
+    def take(self, locations: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> None:
         if not chosen.any():
             return
-        found = places.filter(pa.array(chosen))
+        found = locations.filter(pa.array(chosen))
         for path, positions in by_file(found):
-            self._waiting.setdefault(path, []).append(positions)
+            self._unpacked.setdefault(path, []).append(positions)
         self._count += found.num_rows
         if self._count >= _MOST_WAITING:
             self._pack()
 
-    def packed(self) -> list[MarkedFile]:
+    def packed(self) -> list[DeletedPositions]:
         """All of them."""
         self._pack()
         return self._done
 
     def _pack(self) -> None:
-        for path, parts in self._waiting.items():
+        for path, parts in self._unpacked.items():
             positions = np.concatenate(parts)
             distinct = np.unique(positions)
             self.repeated |= len(distinct) < len(positions)
             self._done.append((path, encode_positions(distinct)))
-        self._waiting, self._count = {}, 0
+        self._unpacked, self._count = {}, 0

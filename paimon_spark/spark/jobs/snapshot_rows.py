@@ -39,7 +39,7 @@ def snapshot_rows(
     snapshot_id: int,
     *,
     files: Collection[str] | None = None,
-    places: Sequence[str] = (),
+    locations: Sequence[str] = (),
 ) -> DataFrame:
     """Return rows of a snapshot as files hold them (CHAR is not padded), with the columns that the table has now.
 
@@ -48,7 +48,7 @@ def snapshot_rows(
         options: of a load: the path, how to reach the store, `columns`, `filter`.
         snapshot_id: what is read, whatever the session has set.
         files: paths of the data files to read; None for all.
-        places: metadata columns that come behind the others.
+        locations: metadata columns that come behind the others.
 
     Raises:
         PaimonError: as of a load.
@@ -57,7 +57,7 @@ def snapshot_rows(
     with without_secrets(given):
         request = read_request(given, snapshot_id=snapshot_id)
         read = TableRead.of(request)
-        fields = read_columns(read.fields(), request.columns) + read.places(*places)
+        fields = read_columns(read.fields(), request.columns) + read.locations(*locations)
         schema = to_spark_struct(fields)
         reader = read.reader(schema, files)
     return _read_rows(spark, reader, schema)

@@ -53,7 +53,7 @@ class TableRead:
         """The columns that the request chooses from: metadata columns come where it names them."""
         return [*self.scan.columns, *(() if self.request.columns is None else self.metadata)]
 
-    def places(self, *names: str) -> list[DataField]:
+    def locations(self, *names: str) -> list[DataField]:
         """Metadata columns by their names; those are missing whose names columns of the table have."""
         return [field for name in names for field in self.metadata if field.name == name]
 

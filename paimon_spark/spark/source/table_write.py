@@ -42,7 +42,7 @@ class ReplacedFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedRows:
+class RowDeletions:
     """Rows that the commit of a write deletes, by deletion vectors."""
 
     snapshot_id: int
@@ -66,7 +66,7 @@ class TableWrite:
     """Whether rows come packed (`write.packed_rows`)."""
     owner: FileStoreTable | None = None
     """The table to commit to, where the plan's has another number of buckets; None where it is the plan's."""
-    marked: MarkedRows | None = None
+    deleted: RowDeletions | None = None
     """Rows that are deleted."""
     stream: StreamBatch | None = None
     """The micro-batch that the rows are; None of a batch write."""
@@ -108,17 +108,17 @@ class TableWrite:
         from paimon_spark.commit.stream_batch import uncommitted
         from paimon_spark.maintain.committed_write import commit_write
         from paimon_spark.maintain.compact.after_write import compact_left_behind
-        from paimon_spark.maintain.row_deletion import commit_marks
+        from paimon_spark.maintain.row_deletion import commit_deletions
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.write.plan import check_one_task_per_bucket, new_user
 
         check_one_task_per_bucket(self.plan, messages)
         table, replaced = self.owner or self.plan.table, self.replaced
         gone = [] if replaced is None else replaced_files(table, replaced.snapshot_id, replaced.files)
-        marked = self.marked
+        deleted = self.deleted
         put: Callable[..., int | None] = commit
-        if marked is not None:
-            put = partial(commit_marks, snapshot_id=marked.snapshot_id, marked=marked.files)
+        if deleted is not None:
+            put = partial(commit_deletions, snapshot_id=deleted.snapshot_id, deleted=deleted.files)
         user = self.plan.postponed_user or new_user(table.options)
         if self.stream is not None:
             user = self.stream.user
@@ -171,7 +171,7 @@ def planned(
     rows_of: SnapshotIdentity | None = None,
     replaced: ReplacedFiles | None = None,
     packed: bool = False,
-    marked: MarkedRows | None = None,
+    deleted: RowDeletions | None = None,
     key_ranges: KeyRanges | None = None,
 ) -> TableWrite:
     """Plan a write. Runs on the driver.
@@ -186,7 +186,7 @@ def planned(
         rows_of: the snapshot that the rows are made of; None where they are new.
         replaced: files that are written anew.
         packed: the rows come packed (`write.packed_rows`), those of dynamic buckets with their buckets.
-        marked: rows that are deleted.
+        deleted: rows that are deleted.
         key_ranges: where buckets are shared by several tasks.
 
     Raises:
@@ -209,7 +209,7 @@ def planned(
         shuffled=shuffled,
         placing=assignment,
         rows_of=rows_of,
-        rewritten=replaced is not None or marked is not None,
+        rewritten=replaced is not None or deleted is not None,
         key_ranges=key_ranges,
     )
-    return TableWrite(plan, overwrite, operation, replaced, packed=packed, marked=marked)
+    return TableWrite(plan, overwrite, operation, replaced, packed=packed, deleted=deleted)

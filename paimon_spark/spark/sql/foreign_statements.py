@@ -72,7 +72,7 @@ class ForeignStatement:
     table: tuple[str, ...]
     """The parts of the table's name."""
     words: str
-    """What does the same here, with places for names."""
+    """What does the same here, with placeholders for names."""
     creates: bool = False
     """Whether the table is one that the statement would make."""
 

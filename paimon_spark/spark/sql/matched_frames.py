@@ -95,7 +95,7 @@ class FrameRows(MatchedRows):
     def rows(self, snapshot_id: int | None) -> DataFrame:
         """The matched rows, with their new values."""
         if snapshot_id is not None and self._named_metadata:
-            return self._hit(snapshot_rows(self.spark, self.options, snapshot_id, places=self._named_metadata))
+            return self._hit(snapshot_rows(self.spark, self.options, snapshot_id, locations=self._named_metadata))
         rows = self.matching(snapshot_id)
         return _updated(rows, self.table, self.values) if self.values else rows
 
@@ -111,8 +111,8 @@ class FrameRows(MatchedRows):
 
     def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """Return all rows of some files; rows with `HIT` have their new values."""
-        places = dict.fromkeys((FILE_PATH, *tracked_names(self.table.schema), *self._named_metadata))
-        rows = snapshot_rows(self.spark, self.options, snapshot_id, files=files, places=list(places))
+        locations = dict.fromkeys((FILE_PATH, *tracked_names(self.table.schema), *self._named_metadata))
+        rows = snapshot_rows(self.spark, self.options, snapshot_id, files=files, locations=list(locations))
         marked = self.marking(padded(rows, self.table.schema.fields))
         return _updated(marked, self.table, self.values) if self.values else marked
 
@@ -121,13 +121,13 @@ class FrameRows(MatchedRows):
         return named_columns(self.text, self.table.schema.field_names)
 
     def located(self, snapshot_id: int) -> DataFrame:
-        """The matched rows with their places; they have their new values.
+        """The matched rows with their locations; they have their new values.
 
         Of a DELETE and of an UPDATE by columns (data evolution) they have only the columns that these need.
         """
-        places = dict.fromkeys((FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema), *self._named_metadata))
+        locations = dict.fromkeys((FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema), *self._named_metadata))
         options = {**self.options, **self._narrowing()}
-        return self._hit(snapshot_rows(self.spark, options, snapshot_id, places=list(places)))
+        return self._hit(snapshot_rows(self.spark, options, snapshot_id, locations=list(locations)))
 
     def _narrowing(self) -> dict[str, str]:
         """The options of a load by which it reads no more files and columns than `located` needs."""

@@ -66,15 +66,15 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         PaimonError: as of every write; nothing was committed then.
     """
     check_merge(table, updates=Action.UPDATE in statement.actions, deletes=Action.DELETE in statement.actions)
-    places = () if table.schema.kind.is_keyed else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
-    _check_names(table, places)
+    locations = () if table.schema.kind.is_keyed else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
+    _check_names(table, locations)
 
     def attempt(snapshot: Snapshot | None) -> None:
-        rows = statement.rows(None if snapshot is None else snapshot.id, places)
+        rows = statement.rows(None if snapshot is None else snapshot.id, locations)
         strategy = strategy_of(table, rows.shape)
         each_key_once = True
         if strategy.way is MergeWay.UPSERT:
-            if _was_written(table, _Changes(table.schema, rows, places).source_rows()):
+            if _was_written(table, _Changes(table.schema, rows, locations).source_rows()):
                 return
             each_key_once = False
         elif strategy.way is MergeWay.KEY_LOOKUP:
@@ -83,7 +83,7 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
                 return
             each_key_once = outcome is not _Outcome.KEY_COMES_TWICE
         with _narrowed(rows, table, snapshot) as narrowed:
-            changes = _Changes(table.schema, narrowed, places)
+            changes = _Changes(table.schema, narrowed, locations)
             if table.schema.kind.is_keyed:
                 _write_keyed(table, changes, SnapshotIdentity.of(snapshot), each_key_once=each_key_once)
             elif strategy.way is MergeWay.COMPANION_COLUMNS and snapshot is not None:
@@ -175,8 +175,8 @@ def _was_written(
     return check.accepted
 
 
-def _check_names(table: FileStoreTable, places: Collection[str]) -> None:
-    hidden = next((name for name in places if table.schema.has_field(name)), None)
+def _check_names(table: FileStoreTable, locations: Collection[str]) -> None:
+    hidden = next((name for name in locations if table.schema.has_field(name)), None)
     if hidden is not None:
         raise UnsupportedError(
             f"MERGE INTO is not supported for table {table.path}: its column {hidden} has the name of the metadata "
@@ -196,10 +196,10 @@ def _row_error(table: FileStoreTable, error: Exception) -> Exception | None:
 class _Changes:
     """The rows that the clauses of a MERGE make of its two sides."""
 
-    def __init__(self, schema: TableSchema, rows: MergeRows, places: Sequence[str]) -> None:
+    def __init__(self, schema: TableSchema, rows: MergeRows, locations: Sequence[str]) -> None:
         self._schema = schema
         self._rows = rows
-        self._places = places
+        self._locations = locations
         self._clauses = (*rows.matched, *rows.not_matched, *rows.not_matched_by_source)
 
     @property
@@ -237,7 +237,7 @@ class _Changes:
         return self._rows.source.select(*(values[name].alias(name) for name in names))
 
     def placed(self, of_updates: Collection[str] | None = None) -> DataFrame:
-        """The new rows of any other table, with the places of the old ones; of deleted rows only these count.
+        """The new rows of any other table, with the locations of the old ones; of deleted rows only these count.
 
         The columns: those of the table, then the metadata columns, then the row kind.
 
@@ -247,10 +247,11 @@ class _Changes:
         joined = self._joined()
         values = [self._value(column, (), of_updates).alias(column.name) for column in self._schema.fields]
         has_old = self._rows.matched or self._rows.not_matched_by_source
-        places = [self._rows.old[name] if has_old else sf.lit(None) for name in self._places]
+        locations = [self._rows.old[name] if has_old else sf.lit(None) for name in self._locations]
         types = {FILE_PATH: "string"}
         shown = [
-            place.cast(types.get(name, "bigint")).alias(name) for place, name in zip(places, self._places, strict=True)
+            column.cast(types.get(name, "bigint")).alias(name)
+            for column, name in zip(locations, self._locations, strict=True)
         ]
         return joined.select(*values, *shown, self._kind().cast("tinyint").alias(VALUE_KIND.name))
 

@@ -95,10 +95,10 @@ class FrameMerge(MergeStatement):
             if any(clause.condition is None for clause in clauses[:-1]):
                 raise OptionError("only the last clause of its kind can do without a condition: others are not reached")
 
-    def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
+    def rows(self, snapshot_id: int | None, locations: Sequence[str]) -> MergeRows:
         """Both sides at a snapshot."""
         own, other = self.aliases
-        target = self._target(snapshot_id, places, None)
+        target = self._target(snapshot_id, locations, None)
         source = self.source(snapshot_id).alias(other)
         values = _Values(self, target, source)
         old = {name: sf.col(f"{quoted_name(own)}._paimon_old_{at}") for at, name in enumerate(self._columns())}
@@ -106,7 +106,7 @@ class FrameMerge(MergeStatement):
             target=target,
             source=source,
             on=_column(self.on),
-            old={**old, **{name: _named(own, name) for name in places}},
+            old={**old, **{name: _named(own, name) for name in locations}},
             matched=values.clauses(self.matched),
             not_matched=values.clauses(self.not_matched),
             not_matched_by_source=values.clauses(self.not_matched_by_source),
@@ -114,7 +114,7 @@ class FrameMerge(MergeStatement):
             equalities=[
                 Equality(own_name, _named(other, other_name)) for own_name, other_name in self._compared(source)[0]
             ],
-            narrow=lambda where: self._target(snapshot_id, places, where),
+            narrow=lambda where: self._target(snapshot_id, locations, where),
         )
 
     def shape(self) -> MergeShape:
@@ -122,18 +122,18 @@ class FrameMerge(MergeStatement):
         latest = self.table.snapshots.latest()
         return self._shape(self.source(None if latest is None else latest.id))
 
-    def _target(self, snapshot_id: int | None, places: Sequence[str], where: str | None) -> DataFrame:
+    def _target(self, snapshot_id: int | None, locations: Sequence[str], where: str | None) -> DataFrame:
         """The target under its alias; a column of the table comes as the file holds it besides."""
-        target = self.target(snapshot_id, self._columns(), self._with_named(places), where)
+        target = self.target(snapshot_id, self._columns(), self._with_named(locations), where)
         held = [column.alias(f"_paimon_old_{at}") for at, column in enumerate(stored(target, self._columns()))]
         return target.select("*", *held).alias(self.aliases[0])
 
-    def _with_named(self, places: Sequence[str]) -> list[str]:
+    def _with_named(self, locations: Sequence[str]) -> list[str]:
         """These metadata columns, and those that the statement names."""
         texts = [str(self.on)]
         for clause in self._clauses():
             texts += [str(clause.condition), *map(str, (clause.values or {}).values())]
-        return list(dict.fromkeys((*places, *metadata_named(" ".join(texts), self.table.schema))))
+        return list(dict.fromkeys((*locations, *metadata_named(" ".join(texts), self.table.schema))))
 
     def _compared(self, source: DataFrame) -> tuple[list[tuple[str, str]], bool]:
         """The columns of the table and of the source that ON compares; and whether it says nothing else."""

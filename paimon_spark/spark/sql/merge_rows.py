@@ -63,12 +63,12 @@ class MergeStatement(ABC):
         """What it says, for EXPLAIN."""
 
     @abstractmethod
-    def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
+    def rows(self, snapshot_id: int | None, locations: Sequence[str]) -> MergeRows:
         """Both sides at a snapshot.
 
         Args:
             snapshot_id: what is read of the target, also where the source or a subquery names it; None: there is none.
-            places: metadata columns of the target that are needed.
+            locations: metadata columns of the target that are needed.
         """
 
 

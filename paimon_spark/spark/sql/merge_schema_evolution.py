@@ -107,10 +107,12 @@ def _new_columns(merge: FrameMerge, source: DataFrame) -> StructType:
 def _as_if(merge: FrameMerge, schema: TableSchema) -> FrameMerge:
     """The MERGE into a table as if it had a schema already."""
 
-    def target(snapshot_id: int | None, columns: Sequence[str], places: Sequence[str], where: str | None) -> DataFrame:
+    def target(
+        snapshot_id: int | None, columns: Sequence[str], locations: Sequence[str], where: str | None
+    ) -> DataFrame:
         own = merge.table.schema
         there = [name for name in columns if own.has_field(name)] or [own.field_names[0]]
-        rows = merge.target(snapshot_id, there, places, where)
+        rows = merge.target(snapshot_id, there, locations, where)
         for name in columns:
             wanted = to_spark_type(schema.field(name).type)
             if not own.has_field(name):

@@ -31,7 +31,7 @@ from paimon_spark.maintain.row_level import (
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_updates import update_rows
-from paimon_spark.spark.jobs.row_marks import delete_by_rewriting, mark_rows
+from paimon_spark.spark.jobs.row_deletions import delete_by_rewriting, write_deletions
 from paimon_spark.spark.jobs.row_rewrites import rewrite_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
@@ -106,7 +106,7 @@ class MatchedRows(ABC):
 
     @abstractmethod
     def located(self, snapshot_id: int) -> DataFrame:
-        """The matched rows of a snapshot, an UPDATE's with their new values, as `mark_rows` needs them."""
+        """The matched rows of a snapshot, an UPDATE's with their new values, as `write_deletions` needs them."""
 
 
 def run_delete(table: FileStoreTable, matched: MatchedRows) -> None:
@@ -201,7 +201,7 @@ def change_rows(
             changed = matched.rows(None if snapshot is None else snapshot.id)
             _write_changes(changed, table, kind, operation, left_out, rows_of=SnapshotIdentity.of(snapshot))
         elif snapshot is not None and table.options.deletion_vectors_enabled:
-            mark_rows(matched.located(snapshot.id), table, snapshot, operation, matched.columns_read())
+            write_deletions(matched.located(snapshot.id), table, snapshot, operation, matched.columns_read())
         elif snapshot is not None:
             rewrite_rows(partial(matched.marked, snapshot.id), table, snapshot.id, operation)
 

@@ -71,12 +71,12 @@ class TableHandle:
                 return frame
         return self.spark.read.format("paimon").options(**given).load(self.path)
 
-    def snapshot_rows(self, snapshot_id: int, *, places: Sequence[str] = (), **options: Any) -> DataFrame:
+    def snapshot_rows(self, snapshot_id: int, *, locations: Sequence[str] = (), **options: Any) -> DataFrame:
         """Return rows of a snapshot as files hold them, with the columns that the table has now.
 
         Args:
             snapshot_id: what is read, whatever the session has set.
-            places: metadata columns that come behind the others.
+            locations: metadata columns that come behind the others.
             options: `columns` and `filter`.
         """
         given = {"path": self.path, **self.options, **option_keys(options)}
@@ -85,8 +85,8 @@ class TableHandle:
 
             frame = path_frame(self.spark, {**settings_option(self.spark), **given}, snapshot_id=snapshot_id)
             if frame is not None:
-                return frame.select("*", *places) if places else frame
-        return snapshot_rows(self.spark, given, snapshot_id, places=places)
+                return frame.select("*", *locations) if locations else frame
+        return snapshot_rows(self.spark, given, snapshot_id, locations=locations)
 
     def read_system_table(self, name: str, options: Mapping[str, Any]) -> DataFrame:
         """Return the system table of that name, with read options."""

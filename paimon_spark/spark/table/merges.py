@@ -156,13 +156,13 @@ def target_rows(
     table: FileStoreTable,
     snapshot_id: int | None,
     columns: Sequence[str],
-    places: Sequence[str],
+    locations: Sequence[str],
     where: str | None,
 ) -> DataFrame:
     """Return the rows of the target of a merge at a snapshot (None: there is none), with metadata columns."""
     if snapshot_id is None:
         rows = handle.to_df(columns=list(columns))
-        missing = [sf.lit(None).cast("string" if name.endswith("path") else "bigint").alias(name) for name in places]
+        missing = [sf.lit(None).cast("string" if name.endswith("path") else "bigint").alias(name) for name in locations]
         return padded(rows.select("*", *missing), table.schema.fields)
-    rows = handle.snapshot_rows(snapshot_id, places=places, columns=list(columns), filter=where)
+    rows = handle.snapshot_rows(snapshot_id, locations=locations, columns=list(columns), filter=where)
     return padded(rows, table.schema.fields)

@@ -1,6 +1,6 @@
 """SQL text as tokens; of a query the tables that it reads. Only this module of the room imports sqlglot.
 
-Statements are never written anew from a syntax tree: what is found here are places in the user's own text.
+Statements are never written anew from a syntax tree: what is found here are spans in the user's own text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token and its place in the text (`end` is behind it)."""
+    """One token and its span in the text (`end` is behind it)."""
 
     kind: Kind
     text: str
@@ -82,7 +82,7 @@ def tokenize(text: str) -> list[Token] | None:
     for token in found:
         start, end = token.start, token.end + 1
         if tokens and start < tokens[-1].end:
-            continue  # 10L comes as three tokens of one place
+            continue  # 10L comes as three tokens of one span
         if token.token_type is TokenType.IDENTIFIER:
             tokens.append(Token(Kind.QUOTED, token.text, start, end))
         elif token.token_type in _STRINGS:
@@ -123,7 +123,7 @@ class QualifiedColumn:
     """A column written with its table and more: the names, and where each begins and ends."""
 
     names: tuple[str, ...]
-    places: tuple[tuple[int, int], ...]
+    spans: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,8 @@ def _qualified(node: Any) -> QualifiedColumn | None:
         return None
     last = node.this if isinstance(node.this, exp.Identifier) and "start" in node.this.meta else None
     found += [] if last is None else [last]
-    places = tuple((part.meta["start"], part.meta["end"] + 1) for part in found)
-    return QualifiedColumn(tuple(part.name for part in found), places)
+    spans = tuple((part.meta["start"], part.meta["end"] + 1) for part in found)
+    return QualifiedColumn(tuple(part.name for part in found), spans)
 
 
 def _names_all_columns(tree: Any) -> bool:

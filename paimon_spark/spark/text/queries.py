@@ -330,7 +330,7 @@ def _qualifiers(query: Query, reads: Sequence[_Read]) -> list[tuple[int, int, st
                 (r for parts, r in own.items() if len(names) >= length and parts[-length:] == names[:length]), None
             )
             if read is not None:
-                changes.append((column.places[0][0], column.places[length - 1][1], escaped(_alias(read, reads))))
+                changes.append((column.spans[0][0], column.spans[length - 1][1], escaped(_alias(read, reads))))
                 break
     return changes
 

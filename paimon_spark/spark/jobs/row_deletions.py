@@ -1,9 +1,9 @@
-"""DELETE and UPDATE by the places of rows: deletion vectors mark them, or files are written without. On any session.
+"""DELETE and UPDATE by the locations of rows: in deletion vectors, or by files without them. On any session.
 
-Rows of tables without primary key that have deletion vectors are marked. Where the merge engine of a primary-key table
+Rows of tables without primary key that have deletion vectors are deleted. Where the merge engine of a primary-key table
 knows no deleted rows, a DELETE writes the files anew, as long as each row lies in one file.
 
-A first pass finds the places of the rows, the second one of an UPDATE writes their new values; one commit adds the
+A first pass finds the locations of the rows, the second one of an UPDATE writes their new values; one commit adds the
 vectors and the new files. Both passes read the same snapshot. Equals Java's Spark connector.
 """
 
@@ -20,14 +20,14 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.row_deletion import MarkedFile, commit_marks, encode_positions
+from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_PLACE
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.row_rewrites import tracked_columns
 from paimon_spark.spark.jobs.write_tasks import run_write
-from paimon_spark.spark.source.table_write import MarkedRows, planned
+from paimon_spark.spark.source.table_write import RowDeletions, planned
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _FOUND = StructType([StructField("path", StringType(), False), StructField("positions", BinaryType(), False)])
-_MOST_WAITING = 1 << 22
+_MOST_UNPACKED = 1 << 22
 """Positions that a task holds unpacked."""
 
 
-def mark_rows(
+def write_deletions(
     located: DataFrame,
     table: FileStoreTable,
     snapshot: Snapshot,
     operation: Operation,
     columns_read: Collection[str] | None = None,
 ) -> None:
-    """Mark rows as deleted (DELETE), and write their new values as new rows (UPDATE).
+    """Write rows into deletion vectors (DELETE), and write their new values as new rows (UPDATE).
 
     Args:
         located: the rows, an UPDATE's with their new values, and the columns `FILE_PATH` and `ROW_INDEX`.
@@ -63,11 +63,11 @@ def mark_rows(
         CommitConflictError: another commit deleted rows of the same file meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = _places_of(located, table, operation)
+    found = _locations_of(located, table, operation)
     if not found:
         return
     if operation is Operation.DELETE:
-        commit_marks(
+        commit_deletions(
             table,
             (),
             snapshot.id,
@@ -80,8 +80,8 @@ def mark_rows(
         )
         return
     rows = located.select(*stored(located, table.schema.field_names), *tracked_columns(table, sf.lit(True)))
-    marked = MarkedRows(snapshot.id, found)
-    write = planned(table, spark_arrow_schema(rows.schema), operation=operation, marked=marked)
+    deleted = RowDeletions(snapshot.id, found)
+    write = planned(table, spark_arrow_schema(rows.schema), operation=operation, deleted=deleted)
     run_write(rows.toDF(*(str(number) for number in range(len(rows.columns)))), write)
 
 
@@ -105,7 +105,7 @@ def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, 
 
     try:
         located = locate()
-        found = _places_of(located, table, Operation.DELETE)
+        found = _locations_of(located, table, Operation.DELETE)
     except Exception as error:
         if WITHOUT_PLACE in str(error):  # Spark passes on only the text
             raise only_compacted(table) from error
@@ -113,30 +113,31 @@ def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, 
     remove_rows(table, snapshot, found, Operation.DELETE, executor_of(located.sparkSession))
 
 
-def _places_of(located: DataFrame, table: FileStoreTable, operation: Operation) -> tuple[MarkedFile, ...]:
-    """The places of rows, file by file; a file may come several times."""
+def _locations_of(located: DataFrame, table: FileStoreTable, operation: Operation) -> tuple[DeletedPositions, ...]:
+    """The locations of rows, file by file; a file may come several times."""
     hidden = next((name for name in (FILE_PATH, ROW_INDEX) if table.schema.has_field(name)), None)
     if hidden is not None:
         raise UnsupportedError(
             f"{operation.value} is not supported for table {table.path}: its column {hidden} has the name of the "
             "metadata column by which rows are found. Rename the column."
         )
-    places = located.select(FILE_PATH, ROW_INDEX)
-    return tuple((row.path, bytes(row.positions)) for row in map_in_arrow(places, _packed_places, _FOUND).collect())
+    locations = located.select(FILE_PATH, ROW_INDEX)
+    found = map_in_arrow(locations, _packed_locations, _FOUND).collect()
+    return tuple((row.path, bytes(row.positions)) for row in found)
 
 
-def _packed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The places of rows, packed file by file. Runs in tasks."""
-    waiting: dict[str, list[npt.NDArray[np.int64]]] = {}
+def _packed_locations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The locations of rows, packed file by file. Runs in tasks."""
+    unpacked: dict[str, list[npt.NDArray[np.int64]]] = {}
     count = 0
     for batch in batches:
         for path, positions in by_file(batch):
-            waiting.setdefault(path, []).append(positions)
+            unpacked.setdefault(path, []).append(positions)
         count += batch.num_rows
-        if count >= _MOST_WAITING:
-            yield from _packed(waiting)
-            waiting, count = {}, 0
-    yield from _packed(waiting)
+        if count >= _MOST_UNPACKED:
+            yield from _packed(unpacked)
+            unpacked, count = {}, 0
+    yield from _packed(unpacked)
 
 
 def by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
@@ -149,8 +150,8 @@ def by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.int64]]
     yield from zip(paths.dictionary.to_pylist(), np.split(positions[order], starts[1:]), strict=True)
 
 
-def _packed(waiting: dict[str, list[npt.NDArray[np.int64]]]) -> Iterator[pa.RecordBatch]:
-    for path, parts in waiting.items():
+def _packed(unpacked: dict[str, list[npt.NDArray[np.int64]]]) -> Iterator[pa.RecordBatch]:
+    for path, parts in unpacked.items():
         packed = encode_positions(np.unique(np.concatenate(parts)))
         arrays = [pa.array([path], pa.string()), pa.array([packed], pa.binary())]
         yield pa.RecordBatch.from_arrays(arrays, names=["path", "positions"])
