@@ -12,6 +12,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.spark.register import follow_new_sessions
 from paimon_spark.spark.register import register as register_format
 from paimon_spark.spark.session.session_settings import every_setting, is_connect
+from paimon_spark.table.paths import refuse_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,6 +113,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
 
 def _say(spark: SparkSession, name: str, warehouse: str) -> None:
     """Make a local warehouse that is not there, and tell of that, and of a catalog that gets another warehouse."""
+    refuse_home(warehouse)
     known = _warehouses.setdefault(spark, {})
     if known.get(name, warehouse) != warehouse:
         _LOG.warning("catalog %s was %s, and is %s from now on", name, known[name], warehouse)

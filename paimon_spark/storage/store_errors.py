@@ -216,6 +216,11 @@ def not_opened(error: Exception, scheme: str, path: str, secrets: tuple[str, ...
             "(hadoop.dfs.nameservices, hadoop.dfs.ha.namenodes.<name>, hadoop.dfs.namenode.rpc-address.<name>.<node>), "
             "or HADOOP_CONF_DIR in the environment of the driver and the executors"
         )
+    if scheme == "dbfs":
+        return StorageError(
+            f"'{redact(path)}' is a path of Databricks' own file system: write /dbfs/… on a cluster of theirs, "
+            "/Volumes/… or the path of the store behind it"
+        )
     return StorageError(
         f"The store of '{redact(path)}' cannot be opened: {reason}. Check the path's scheme and the options that start "
         "with 's3.' or 'fs.'."

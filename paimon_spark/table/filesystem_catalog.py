@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.table.paths import TablePaths, check_new_table_name, is_plain_name
+from paimon_spark.table.paths import DATABASE_SUFFIX, TablePaths, check_new_table_name, is_plain_name, refuse_home
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
-DATABASE_SUFFIX = ".db"
 SYSTEM_DATABASE = "sys"
 SYSTEM_DATABASE_TABLES = ("all_table_options", "catalog_options", "partitions", "tables")
 DEFAULT_DATABASE = "default"
@@ -41,6 +40,7 @@ class FilesystemCatalog:
     @cached_property
     def file_io(self) -> FileIO:
         """Where the warehouse lives."""
+        refuse_home(self.warehouse)
         return FileIO.for_path(self.warehouse, self.options)
 
     def databases(self) -> list[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAIN_BRANCH = "main"
 """The branch whose metadata lies in the table directory itself."""
 
+DATABASE_SUFFIX = ".db"
 SYSTEM_DIRECTORY = "sys.db"
 """Where the tables of the database ``sys`` would be if they had files."""
 
@@ -46,12 +47,23 @@ class TableName:
     """Whether the path says which branch, be it the main one."""
 
 
+def refuse_home(path: str) -> None:
+    """Refuse a path that a shell would expand, and that would be a directory of the name ``~`` here.
+
+    Raises:
+        PaimonError: it begins with ``~``.
+    """
+    if path == "~" or path.startswith("~/"):
+        raise PaimonError(f"'~' is not expanded in the path '{path}': give os.path.expanduser('{path}')")
+
+
 def parse_table_path(path: str) -> TableName:
     """Split ``path`` into table directory, branch and system table (Java: ``Identifier``).
 
     Raises:
         PaimonError: the last part of the path has more than a branch and a system table behind its name.
     """
+    refuse_home(path)
     trimmed = path.rstrip("/")
     parent, slash, last = trimmed.rpartition("/")
     name, *suffixes = last.split("$")

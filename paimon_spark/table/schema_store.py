@@ -29,7 +29,7 @@ class SchemaStore:
     """Looks up, creates and evolves the schemas of one branch. Schemas that were read are kept."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
-        self._file_io = file_io
+        self._file_io = self.file_io = file_io
         self._paths = paths
         self._known: dict[int, TableSchema] = {}
         self._digests: dict[int, bytes] = {}

@@ -34,6 +34,7 @@ from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.foreign_folders import foreign_content
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.paths import (
     MAIN_BRANCH,
@@ -315,7 +316,9 @@ def _latest_schema(schemas: SchemaStore, root: str, branch: str) -> TableSchema:
     schema = schemas.latest()
     if schema is None:
         where = root if branch == MAIN_BRANCH else f"branch '{branch}' of {root}"
-        raise TableNotFoundError(f"There is no Paimon table at {where}: it has no schema file.")
+        foreign = foreign_content(schemas.file_io, root) if branch == MAIN_BRANCH else None
+        reason = "it has no schema file" if foreign is None else f"it is {foreign}"
+        raise TableNotFoundError(f"There is no Paimon table at {where}: {reason}.")
     return schema
 
 

@@ -21,9 +21,8 @@ from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.foreign_files import FORMATS
-from paimon_spark.table.filesystem_catalog import DATABASE_SUFFIX
 from paimon_spark.table.new_schema import new_table_schema
-from paimon_spark.table.paths import plain_path
+from paimon_spark.table.paths import DATABASE_SUFFIX, plain_path
 from paimon_spark.table.table import create_table, load_table, table_exists
 from paimon_spark.table.undo_create import undo_create
 

@@ -1,7 +1,8 @@
-"""Errors of Spark's own Parquet reader about data files of a table end in a sentence that says what to do.
+"""Errors of Spark's own Parquet reader about data files of a table are one sentence that says what to do.
 
-The reader fails in a task, in Java code of Spark's: nothing of this package runs there. So the sentence is added where
-py4j raises the error in Python, as a note of the exception. PySpark replaces the same function to convert exceptions.
+The reader fails in a task, in Java code of Spark's: nothing of this package runs there. So the sentence is made where
+py4j raises the error in Python, which becomes a `CorruptTableError`. PySpark replaces the same function to convert
+exceptions.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ import py4j.java_gateway
 import py4j.protocol
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions import captured
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.session.typed_errors import damaged_file_error
 
 _MARK = "_paimon_explains"
 _FAILED = re.compile(r"FAILED_READ_FILE.*?((?:[a-z][a-z0-9-]*:)?/\S*/bucket-[^/\s]+/[^/\s]+\.parquet)", re.DOTALL)
@@ -24,10 +29,10 @@ _OWN_SCHEME = re.compile(r"^s3a-paimon-[0-9a-f]+:")
 
 
 def explain_read_failures() -> None:
-    """Let such errors have the note. Calling it again does no harm.
+    """Let such errors say that. Calling it again does no harm.
 
     PySpark wraps ``py4j.protocol.get_return_value`` anew for each ``SparkSession`` and puts the result into
-    ``py4j.java_gateway``: so both have the note.
+    ``py4j.java_gateway``: so both do it.
     """
     for module in (py4j.protocol, py4j.java_gateway):
         if not hasattr(module.get_return_value, _MARK):
@@ -40,12 +45,18 @@ def _explaining(plain: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return plain(*arguments, **named)
         except PySparkException as error:
-            _explain(error, str(error))
-            raise
+            note = None if isinstance(error, PaimonError) else read_failure_note(str(error))
+            if note is None:
+                raise
+            raise damaged_file_error(error, note) from None
         except Py4JJavaError as error:
+            told = None
             with suppress(Py4JError):  # the JVM is gone
-                _explain(error, str(error.java_exception.getMessage()))
-            raise
+                note = read_failure_note(str(error.java_exception.getMessage()))
+                told = note and damaged_file_error(captured.convert_exception(error.java_exception), note)
+            if not told:
+                raise
+            raise told from None
 
     setattr(explaining, _MARK, True)
     return explaining
@@ -62,9 +73,3 @@ def read_failure_note(message: str) -> str | None:
         "run the query again; else restore the file. With SET spark.paimon.read.spark-parquet = false Paimon's own "
         "reader says what is wrong with it."
     )
-
-
-def _explain(error: BaseException, message: str) -> None:
-    note = read_failure_note(message)
-    if note is not None and note not in getattr(error, "__notes__", ()):
-        error.add_note(note)

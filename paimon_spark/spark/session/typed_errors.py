@@ -17,7 +17,7 @@ from typing import Any, cast
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import CorruptTableError, PaimonError
 from paimon_spark.spark.session.plain_methods import wrap_method
 
 _RAISED = re.compile(
@@ -27,6 +27,8 @@ _RAISED = re.compile(
 )
 """The last line of a traceback."""
 _PLANNED = re.compile(r"Python data source `?paimon`?: (\w+): (.+?)(?: SQLSTATE: \w+)?(?:\n\nJVM|\Z)", re.DOTALL)
+_NAMED = re.compile(r"(\w+Error): (.+)", re.DOTALL)
+"""As proxies hand it to Java."""
 _MARK = "_paimon_gives_types"
 _MOST = 256
 _told: OrderedDict[str, str] = OrderedDict()
@@ -52,6 +54,8 @@ def typed_error(error: PySparkException) -> PySparkException:
         name, sentence = raised[-1]
     elif planned is not None:
         name, sentence = planned.groups()
+    elif (named := _NAMED.fullmatch(first)) is not None:
+        name, sentence = named.groups()
     elif first in _told:
         name, sentence = _told[first], first
     else:
@@ -59,11 +63,17 @@ def typed_error(error: PySparkException) -> PySparkException:
     kind = getattr(sys.modules[PaimonError.__module__], name, None)
     if not isinstance(kind, type) or not issubclass(kind, PaimonError):
         return error
-    return _made(kind, error, re.sub(r" SQLSTATE: \w+$", "", f"{name}: {sentence}"))
+    return _made(kind, error, re.sub(r" SQLSTATE: \w+\s*$", "", f"{name}: {sentence.strip()}"))
+
+
+def damaged_file_error(error: PySparkException, sentence: str) -> PySparkException:
+    """Return an error of Spark's about a data file as one of ours."""
+    return _made(CorruptTableError, error, f"CorruptTableError: [FAILED_READ_FILE] {sentence}")
 
 
 def _made(kind: type[PaimonError], error: PySparkException, text: str) -> PySparkException:
-    both: Any = _both(cast("Any", kind), cast("Any", type(error)))
+    own = captured.CapturedException if isinstance(error, captured.UnknownException) else type(error)
+    both: Any = _both(cast("Any", kind), cast("Any", own))
     made: Any = both.__new__(both, text)
     made.__dict__.update(error.__dict__)
     made.args = (text,)

@@ -21,6 +21,7 @@ from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE, asks_for_d
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME, layered, options_for_path
 from paimon_spark.spark.session.session_settings import SETTINGS, parsed_settings, time_zone
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table.paths import refuse_home
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -128,6 +129,7 @@ def table_path(options: Mapping[str, str]) -> str:
             "saveAsTable) cannot be one of Paimon's: Spark tells a Python source no LOCATION. Use register_catalog and "
             "its tables, or CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '/warehouse/db.db/table')"
         )
+    refuse_home(path)
     return path if ":" in path.split("/", 1)[0] else os.path.abspath(path)
 
 

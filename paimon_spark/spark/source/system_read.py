@@ -16,9 +16,9 @@ from paimon_spark.spark.source.read_columns import match_columns
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.predicate import evaluate
-from paimon_spark.table.filesystem_catalog import DATABASE_SUFFIX, SYSTEM_DATABASE
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.metastore_catalog import open_catalog
-from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.paths import DATABASE_SUFFIX, parse_table_path
 from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.system.registry import system_table
 from paimon_spark.table.table import load_table

@@ -18,6 +18,8 @@ from paimon_spark.spark.columns.types import saved_columns
 from paimon_spark.spark.session.overwrite_mode import is_dynamic_overwrite
 from paimon_spark.spark.session.session_options import layered
 from paimon_spark.spark.source.source_options import REPLACE_WHERE, refuse_system_table, row_condition
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.foreign_folders import refuse_foreign_folder
 from paimon_spark.table.new_schema import KEY_OPTIONS, names_of, new_table_schema
 from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
 from paimon_spark.table.support import check_writable
@@ -81,8 +83,10 @@ def _opened_or_created(
         if (branch or name.branch) != MAIN_BRANCH:
             raise
     new_schema = new_table_schema(saved_columns(schema), {k: v for k, v in others.items() if not of_one_write(k)})
+    file_io = FileIO.for_path(name.root, store)
+    refuse_foreign_folder(file_io, name.root)
     try:
-        return create_table(name.root, new_schema, options=store)
+        return create_table(name.root, new_schema, options=store, file_io=file_io)
     except SchemaError:  # another job was faster; then its table is the one to write to
         return load_table(request.path, options=store)
 

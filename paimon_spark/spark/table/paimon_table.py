@@ -70,6 +70,10 @@ class PaimonTable:
         Raises:
             TableNotFoundError: there is no table.
         """
+        if isinstance(spark, str):
+            raise OptionError(
+                f"PaimonTable.for_path takes the session first, then the path: for_path(spark, '{spark}')"
+            )
         register(spark)
         request = read_request({"path": path, **option_keys(options)})
         table = cls(spark, request.path, request.options)

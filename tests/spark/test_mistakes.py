@@ -1,0 +1,48 @@
+"""Mistakes of users: each is told in one line, by an error of ours, on classic sessions and on Spark Connect."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.mistakes import TOLD
+
+pytestmark = pytest.mark.spark
+PROGRAM = Path(__file__).with_name("mistakes_program.py")
+MOST_LINES = 25
+"""Of all that Python prints on a classic session, frames of PySpark among it."""
+
+
+def answers(*arguments: object) -> dict[str, dict[str, Any]]:
+    """What each mistake shows."""
+    command = [sys.executable, str(PROGRAM), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+
+
+def faults(found: dict[str, dict[str, Any]], most_lines: int | None) -> list[str]:
+    """What is wrong with the answers."""
+    wrong = [f"{name}: not tried" for name in TOLD if name not in found]
+    for name, answer in found.items():
+        kind, words = TOLD[name]
+        if answer["kind"] != kind or words not in answer["text"]:
+            wrong.append(f"{name}: {answer}")
+        elif kind != "AnalysisException" and (not answer["ours"] or answer["own_lines"] > 1):
+            wrong.append(f"{name}: is not one line of ours: {answer}")
+        elif most_lines is not None and answer["lines"] > most_lines:
+            wrong.append(f"{name}: {answer['lines']} lines")
+    return wrong
+
+
+@pytest.mark.thorough
+def test_a_classic_session_tells_mistakes_in_one_line(tmp_path: Path) -> None:
+    assert faults(answers(tmp_path), MOST_LINES) == []
+
+
+@pytest.mark.thorough
+def test_connect_tells_mistakes_in_one_line(connect: str, tmp_path: Path) -> None:
+    assert faults(answers(tmp_path, connect), None) == []
