@@ -31,6 +31,7 @@ PAGES = (
     "docs/tables.md",
     "docs/arrow.md",
     "docs/storage.md",
+    "docs/catalogs.md",
 )
 """The documents whose snippets run, each in its order."""
 INTERNALS = "docs/internals/"
