@@ -23,7 +23,7 @@ TOLD = {
     "a_stream_from_a_wrong_mode": ("OptionError", "'nonsense'"),
     "a_path_of_databricks": ("StorageError", "Databricks"),
     "a_batch_from_a_starting_version": ("OptionError", "incremental-between"),
-    "arguments_in_the_wrong_order": ("OptionError", "the session comes first"),
+    "arguments_in_the_wrong_order": ("OptionError", "the session first"),
     "a_misspelt_catalog": ("AnalysisException", "piamon"),
     "a_key_that_is_no_column": ("SchemaError", "should include all primary key"),
 }
