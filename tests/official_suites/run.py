@@ -54,6 +54,7 @@ def session(jars: list[str], warehouse: str) -> Any:
         .config("spark.sql.session.timeZone", "America/Los_Angeles")
         .config("spark.sql.warehouse.dir", tempfile.mkdtemp())
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.driver.memory", "1500m")
         .config("spark.python.worker.faulthandler.enabled", "false")
