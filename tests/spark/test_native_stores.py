@@ -1,4 +1,4 @@
-"""Spark's own Parquet reader on S3, where the session has Hadoop's file system: right rows, and no secret anywhere."""
+"""Spark's own Parquet reader on S3 and Google Cloud Storage, with Hadoop's file system: right rows, no secret shown."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, absent
+from paimon_spark.storage.file_io import FileIO
 from tests.support.hadoop_aws import hadoop_aws_jars
+from tests.support.hadoop_gcs import hadoop_gcs_jars
 from tests.support.programs import run_program
 from tests.support.s3_server import s3_server
+from tests.support.store_server import BUCKET
+from tests.support.store_servers import store_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -49,3 +53,24 @@ def test_s3_is_read_by_spark(tmp_path: Path) -> None:
     assert found["logged"]["debug"] > 10_000
     assert not found["logged"]["hidden"]
     assert "exchanged for another" in found["exchanged"]["error"]
+
+
+@pytest.mark.parametrize("store", ["gcs"])
+def test_google_is_read_by_spark(tmp_path: Path, store: str) -> None:
+    try:
+        jars = os.pathsep.join(hadoop_gcs_jars())
+    except (OSError, RuntimeError) as error:
+        absent(f"gcs-connector ({error})")
+    with store_server(store) as server:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        program = [sys.executable, "-m", "tests.spark.gcs_program", jars, str(tmp_path / "found.json"), server.url]
+        done = run_program(program, tmp_path, environment)
+        for folder in ("source", "checkpoints"):
+            FileIO.for_path(server.root, server.options).delete_quietly(f"gs://{BUCKET}/{folder}", recursive=True)
+    assert done.code == 0, done.err[-3000:]
+    assert json.loads((tmp_path / "found.json").read_text()) == {
+        "native": True,
+        "rows": [[2, "ä b=0"], [4, "ä b=0"], [5, "ä b=1"]],
+        "checkpoint": [5, 6],
+        "migrated": [0, 1, 2, 3],
+    }

@@ -1,4 +1,4 @@
-"""A warehouse on S3, GCS and Azure: the SQL catalog, paimon_spark.sql, DataFrames, methods and streams."""
+"""A warehouse on each store: the SQL catalog, paimon_spark.sql, DataFrames, methods and streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.store_servers import store_server
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 Run = Callable[[str], DataFrame]
-CATALOGS = [("s3", "catalog"), ("gcs", "catalog"), ("azure", "catalog"), ("hdfs", "catalog")]
+CATALOGS = [(store, "catalog") for store in ("s3", "gcs", "azure", "hdfs", "oss")]
 FRONTS = [*CATALOGS, ("s3", "text")]
 on_each_front = pytest.mark.parametrize("front", FRONTS, indirect=True, ids="-".join)
 on_each_store = pytest.mark.parametrize("front", CATALOGS, indirect=True, ids="-".join)

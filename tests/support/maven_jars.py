@@ -22,8 +22,8 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <dependencies>{dependencies}</dependencies></project>"""
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
-Artifact = tuple[str, str, str]
-"""Group, name and version."""
+Artifact = tuple[str, ...]
+"""Group, name and version; a classifier too where there is one."""
 
 
 def spark_jars() -> list[str]:
@@ -51,11 +51,13 @@ def fetched(name: str, alone: Sequence[Artifact], whole: Sequence[Artifact] = ()
     """
     folder = Path(cache_dir()) / name
     if not folder.exists():
-        wanted = [*((*artifact, _ALONE) for artifact in alone), *((*artifact, "") for artifact in whole)]
+        wanted = [*((artifact, _ALONE) for artifact in alone), *((artifact, "") for artifact in whole)]
+        parts = ("groupId", "artifactId", "version", "classifier")
         dependencies = "".join(
-            f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
-            f"{rest}</dependency>"
-            for group, artifact, version, rest in wanted
+            "<dependency>"
+            + "".join(f"<{part}>{value}</{part}>" for part, value in zip(parts, artifact, strict=False))
+            + f"{rest}</dependency>"
+            for artifact, rest in wanted
         )
         aside = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}")
         aside.mkdir(parents=True)
