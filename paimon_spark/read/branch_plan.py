@@ -7,7 +7,7 @@ between which changes are read are looked up in each branch by itself. Planning 
 
 Reading the splits of two branches in tasks, each with the schemas and the merge engine of its branch.
 
-Light, since every task of a read imports it; `branches` plans such reads.
+Light, since every task of a read imports it; `tags` plans such reads.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class DataSplit:
     raw_convertible: bool
     """The files are read one after the other, with no merging and no deletes to drop."""
     branch: str | None = None
-    """The other branch of a read of two (see `branches`); None is the plan's own."""
+    """The other branch of a read of two (see `tags`); None is the plan's own."""
 
     @property
     def row_count(self) -> int:

@@ -121,8 +121,8 @@ def test_the_plain_source_reads_where_the_java_classes_do_not_compile(
     def broken(*_arguments: object) -> None:
         raise TypeError("no such class")
 
-    monkeypatch.setattr("paimon_spark.spark.jvm.java_entry._ENTRIES", {})
-    monkeypatch.setattr("paimon_spark.spark.jvm.java_entry.new_object", broken)
+    monkeypatch.setattr("paimon_spark.spark.jvm.answer_proxy._ENTRIES", {})
+    monkeypatch.setattr("paimon_spark.spark.jvm.answer_proxy.new_object", broken)
     assert spark.read.format("paimon").load(rows).agg({"id": "sum"}).first() == (6,)
     with pytest.raises(UnsupportedError, match="no such class"):
         paimon_spark.register_catalog(spark.newSession(), "odd", warehouse=str(tmp_path / "wh"))

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.spark.sql.merge_frames import equal_names
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
     ClauseShape,
@@ -18,7 +19,6 @@ from paimon_spark.spark.sql.merge_strategy import (
     MergeWay,
     strategy_of,
 )
-from paimon_spark.spark.sql.merge_text import equal_names
 from tests.support.commits import make_table
 
 pytestmark = pytest.mark.catalog("explained", current=True)

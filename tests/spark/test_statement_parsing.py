@@ -5,7 +5,7 @@ import pytest
 from paimon_spark.spark.text.conditions import Comparison, Value, filter_option
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.parsing import NotUnderstoodError, read_query, tokenize
-from paimon_spark.spark.text.version_clauses import version_clauses, without_clauses
+from paimon_spark.spark.text.queries import version_clauses, without_clauses
 from paimon_spark.spec.data_types import (
     BigIntType,
     BooleanType,

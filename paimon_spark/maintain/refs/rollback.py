@@ -1,6 +1,6 @@
 """Going back to an earlier snapshot or a tag: what came later is forgotten.
 
-Equals Java's ``RollbackHelper`` and the ``rollback`` procedures (docs/internals/format.md §9). Data files are not
+Equals Java's ``RollbackHelper`` and the ``tags`` procedures (docs/internals/format.md §9). Data files are not
 deleted: those of the forgotten commits become orphan files (`remove_orphan_files`).
 """
 

@@ -1,6 +1,6 @@
 """Answers Spark's catalog interfaces for one warehouse: what is in it, and the tables that statements name.
 
-``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `namespaces`), ``ProcedureCatalog``
+``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `ddl`), ``ProcedureCatalog``
 (see `procedure_calls`) and ``FunctionCatalog`` (see `scalar_functions`). Called on the driver while Spark analyses a
 statement. Signatures differ between Spark versions (`docs/internals/spark.md` §5): overloads of one Java name arrive
 here as one method with a varying number of arguments.
@@ -22,9 +22,8 @@ from paimon_spark.spark.catalog.loading import (
     session_options,
 )
 from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
-from paimon_spark.spark.catalog.system_table import SystemTableProxy
+from paimon_spark.spark.catalog.system_table import GlobalTableProxy, SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
-from paimon_spark.spark.catalog.warehouse_table import GlobalTableProxy
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, java_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table

@@ -2,48 +2,289 @@
 
 Called on the driver, once per statement. CREATE and REPLACE come as columns, transforms and properties up to Spark 4.0,
 as one ``TableInfo`` from 4.1 on.
+
+Answers Spark's ``SupportsNamespaces``: the databases of a warehouse. Called on the driver, once per statement.
+
+Answers Spark's ``StagedTable``: tables that CREATE … AS SELECT and CREATE OR REPLACE make.
+
+As in the official connector the table is there (or emptied, with its new schema) before the query runs: its path and
+its snapshots are kept, and a query that reads the table it replaces reads the snapshot before.
+
+Spark's ``TableChange`` objects (ALTER TABLE, COMMENT ON TABLE) as changes of a Paimon schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
-from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.errors import (
+    OptionError,
+    PaimonError,
+    SchemaChangeError,
+    SchemaError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.catalog.column_definitions import OPTION_PREFIX, schema_of_create, struct_from_columns
 from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table
-from paimon_spark.spark.catalog.namespaces import NamespacesProxy
-from paimon_spark.spark.catalog.staging import StagedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
-from paimon_spark.spark.catalog.table_changes import schema_changes
-from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.answer_proxy import java_proxy
+from paimon_spark.spark.columns.types import from_spark_field
+from paimon_spark.spark.jvm import compat, features
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, java_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
+from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import (
+    namespace_already_exists,
+    namespace_not_empty,
     no_such_namespace,
     no_such_table,
     table_already_exists,
     unsupported_table_change,
 )
 from paimon_spark.spark.source.write_target import of_one_write
+from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
+    check_default_column,
     check_drop,
     check_location,
     check_rename,
     copied_options,
     create_named_table,
+    option_key,
+    refuse_added_default,
+    refuse_database_location,
+    refuse_replaced_columns,
 )
+from paimon_spark.spec.data_types import DataType
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table import schema_change as change
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import table_exists
 from paimon_spark.table.undo_create import undo_create
+
+
+class NamespacesProxy(AnswerProxy):
+    """The part of a catalog about databases, whose names have one part."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.SupportsNamespaces",)
+
+    def __init__(self, gateway: Gateway, catalog_name: str, catalog: FilesystemCatalog) -> None:
+        super().__init__(gateway)
+        self.catalog_name = catalog_name
+        self.catalog = catalog
+        self._found: tuple[JavaObject, str] | None = None
+        """The statement that Spark planned last, and the database that it found."""
+
+    def listNamespaces(self, *parent: Any) -> JavaObject:
+        """SHOW DATABASES: all databases; below a database there is none."""
+        parts = list(parent[0]) if parent else []
+        if parts:
+            self._database(parts)
+        names = [] if parts else self.catalog.databases()
+        return self.gateway.array("[Ljava.lang.String;", [self.gateway.strings([name]) for name in names])
+
+    def namespaceExists(self, namespace: Any) -> bool:
+        """Whether there is such a database."""
+        parts = list(namespace)
+        return len(parts) == 1 and self.catalog.database_exists(parts[0])
+
+    def loadNamespaceMetadata(self, namespace: Any) -> JavaObject:
+        """Properties of a database: its location. While it plans one statement Spark asks many times."""
+        statement, parts = self._statement(), list(namespace)
+        found = self._found if statement is not None else None
+        if found is None or [found[1]] != parts or not found[0].equals(statement):
+            found = (statement, self._database(parts))
+            self._found = found if statement is not None else None
+        database = found[1]
+        return self.gateway.string_map({"location": self.catalog.database_path(database)})
+
+    def createNamespace(self, namespace: Any, metadata: Any) -> None:
+        """CREATE DATABASE; comment and properties are not kept, as in the official filesystem catalog."""
+        parts = list(namespace)
+        if len(parts) != 1:
+            raise PaimonError(f"a database has a name of one part, not {'.'.join(parts)}")
+        if "location" in dict(metadata):
+            refuse_database_location(self.catalog.database_path(parts[0]))
+        if self.catalog.database_exists(parts[0]):
+            raise namespace_already_exists(self.gateway, parts)
+        self.catalog.create_database(parts[0])
+
+    def alterNamespace(self, namespace: Any, _changes: Any) -> None:
+        """ALTER DATABASE … SET: refused, a directory keeps no properties."""
+        database = self._database(namespace)
+        raise UnsupportedError(
+            f"Alter database is not supported: {database} is a directory of a filesystem warehouse and keeps no "
+            "properties"
+        )
+
+    def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
+        """DROP DATABASE [CASCADE]."""
+        parts = list(namespace)
+        if not self.namespaceExists(parts):
+            return False
+        if not cascade and self.catalog.tables(parts[0]):
+            raise namespace_not_empty(self.gateway, parts)
+        self.catalog.drop_database(parts[0], cascade=bool(cascade))
+        return True
+
+    def _statement(self) -> JavaObject | None:
+        """What stands for the statement that Spark is planning, where a store is asked over the network."""
+        if not self.catalog.file_io.lists_versions or features.missing_of(self.gateway, features.DATABASES):
+            return None
+        tracker = compat.PLANNING_TRACKER.of(self.gateway).get()
+        return tracker.get() if tracker.isDefined() else None
+
+    def _database(self, namespace: Any) -> str:
+        parts = list(namespace)
+        if not self.namespaceExists(parts):
+            raise no_such_namespace(self.gateway, parts)
+        return str(parts[0])
+
+
+_CATALOG = "org.apache.spark.sql.connector.catalog"
+
+
+class StagedTableProxy(TableProxy):
+    """A table that the rest of a statement fills."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (*TableProxy.interfaces, f"{_CATALOG}.StagedTable")
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        catalog_name: str,
+        loaded: LoadedTable,
+        *,
+        operation: Operation,
+        redefine: Callable[[Mapping[str, str]], LoadedTable] | None = None,
+        on_abort: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(gateway, catalog_name, replace(loaded, operation=operation))
+        self.redefine = redefine
+        self.on_abort = on_abort
+
+    def newWriteBuilder(self, info: JavaObject) -> Any:
+        """A builder for the rows of the statement; table options of the writer make the table another one first.
+
+        Spark hands ``df.write.option("primary-key", "k").saveAsTable(…)`` the option with the rows only.
+        """
+        options = table_options(dict(info.options().asCaseSensitiveMap()))
+        if self.redefine is not None and options:
+            self.loaded = replace(self.redefine(options), operation=self.loaded.operation)
+        return super().newWriteBuilder(info)
+
+    def commitStagedChanges(self) -> None:
+        """The statement succeeded: everything is in place already."""
+
+    def abortStagedChanges(self) -> None:
+        """The statement failed: a table that it made is removed, one that it replaced stays empty."""
+        if self.on_abort is not None:
+            self.on_abort()
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """No metrics."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+
+def table_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those options of a DataFrameWriter that a table keeps."""
+    found = {key: find_option(key) for key in options}
+    return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.TABLE}
+
+
+def schema_changes(
+    gateway: Gateway, schema: TableSchema, java_changes: Iterable[JavaObject]
+) -> list[change.SchemaChange]:
+    """What one ALTER asks for.
+
+    Args:
+        gateway: to the JVM.
+        schema: of the table, for the types of columns and the case of columns in options.
+        java_changes: what ``TableCatalog.alterTable`` was given.
+
+    Raises:
+        SchemaChangeError: a change that Paimon tables do not have.
+    """
+    found = list(java_changes)
+    kinds = [java_change.getClass().getSimpleName() for java_change in found]
+    _refuse_replacing(schema, found, kinds)
+    return [_change(gateway, schema, kind, java_change) for kind, java_change in zip(kinds, found, strict=True)]
+
+
+def _refuse_replacing(schema: TableSchema, changes: Sequence[JavaObject], kinds: Sequence[str]) -> None:
+    """REPLACE COLUMNS arrives as the removal of every column followed by additions."""
+    dropped = {_path(c) for c, kind in zip(changes, kinds, strict=True) if kind == "DeleteColumn"}
+    if "AddColumn" in kinds and all((name,) in dropped for name in schema.field_names):
+        refuse_replaced_columns()
+
+
+def _change(gateway: Gateway, schema: TableSchema, kind: str, found: JavaObject) -> change.SchemaChange:
+    match kind:
+        case "SetProperty":
+            return change.SetOption(option_key(schema.field_names, found.property()), found.value())
+        case "RemoveProperty":
+            return change.RemoveOption(option_key(schema.field_names, found.property()))
+        case "AddColumn":
+            return _add(found)
+        case "RenameColumn":
+            return change.RenameColumn(_path(found), found.newName())
+        case "DeleteColumn":
+            return change.DropColumn(_path(found))
+        case "UpdateColumnType":
+            return change.UpdateColumnType(_path(found), _type(found.newDataType(), _path(found)))
+        case "UpdateColumnNullability":
+            return change.UpdateColumnNullability(_path(found), bool(found.nullable()))
+        case "UpdateColumnComment":
+            return change.UpdateColumnComment(_path(found), found.newComment() or None)
+        case "UpdateColumnPosition":
+            position = _position(found.position())
+            return change.UpdateColumnPosition(_path(found), position or change.Position())
+        case "UpdateColumnDefaultValue":
+            return _default(gateway, schema, found)
+    raise SchemaChangeError(f"Change is not supported: {kind}")
+
+
+def _add(found: JavaObject) -> change.AddColumn:
+    path = _path(found)
+    if found.defaultValue() is not None:
+        refuse_added_default(path)
+    data_type = _type(found.dataType(), path).with_nullable(bool(found.isNullable()))
+    return change.AddColumn(path, data_type, found.comment(), _position(found.position()))
+
+
+def _default(gateway: Gateway, schema: TableSchema, found: JavaObject) -> change.UpdateColumnDefault:
+    path, sql = _path(found), found.newDefaultValue()
+    if not sql:
+        return change.UpdateColumnDefault(path, None)
+    check_default_column(path, schema.field_names)
+    return change.UpdateColumnDefault(path, stored_default(active_session(gateway), sql, schema.field(path[0])))
+
+
+def _path(found: JavaObject) -> change.Path:
+    return tuple(found.fieldNames())
+
+
+def _position(found: JavaObject) -> change.Position | None:
+    if found is None:
+        return None
+    return change.Position(found.column() if found.getClass().getSimpleName() == "After" else None)
+
+
+def _type(java_type: JavaObject, path: Sequence[str]) -> DataType:
+    field = {"name": path[-1], "type": json.loads(java_type.json()), "nullable": True, "metadata": {}}
+    column: StructField = StructType.fromJson({"type": "struct", "fields": [field]}).fields[0]
+    return from_spark_field(column, where="".join(f"{name}." for name in path[:-1])).type
 
 
 class TableDefinitionsProxy(NamespacesProxy):

@@ -1,16 +1,31 @@
-"""Answers Spark's ``Table`` as far as all tables answer alike: name, columns, partition columns, properties."""
+"""Answers Spark's ``Table`` as far as all tables answer alike: name, columns, partition columns, properties.
+
+Answers Spark's ``MetadataColumn``.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.loading import STREAMED
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
 from paimon_spark.spec.filter_text import quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def metadata_answers(columns: StructType) -> dict[str, Value]:
+    """Return what ``SupportsMetadataColumns`` answers; a column of the table hides a metadata column of its name."""
+    return {
+        "metadataColumns": ["metadata", [[f.name, f.dataType.json(), f.nullable] for f in columns.fields]],
+        "canRenameConflictingMetadataColumns": False,
+    }
+
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _TRANSFORM = "org.apache.spark.sql.connector.expressions.Transform"

@@ -153,7 +153,7 @@ class PartitionsProxy(AnswerProxy):
         return self.loaded.table
 
     def _values(self, ident: JavaObject) -> dict[str, Any]:
-        # fewer values than partition columns stand for all partitions that begin with them (see `drop_partitions`)
+        # fewer values than partition columns stand for all partitions that begin with them (see `parser`)
         fields = self.loaded.table.schema.partition_fields[: ident.numFields()]
         return {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
 

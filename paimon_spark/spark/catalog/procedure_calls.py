@@ -18,7 +18,6 @@ from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.session.pyspark_members import java_state
-from paimon_spark.spark.sql.procedures.argument_tables import argument_table, argument_tables
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
     INT,
@@ -28,6 +27,8 @@ from paimon_spark.spark.sql.procedures.procedure import (
     CallContext,
     Procedure,
     ResultColumn,
+    argument_table,
+    argument_tables,
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure, procedure_names
 from paimon_spark.spark.sql.warehouses import Warehouses, resolve_text

@@ -16,8 +16,7 @@ from pyspark.sql.types import StructField, StructType
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.catalog.procedure_calls import ProcedureCatalogProxy, open_table
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.function_proxy import FUNCTION
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq

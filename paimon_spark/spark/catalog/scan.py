@@ -3,26 +3,40 @@
 Every scan has a builder and a plan of its own, nothing that is pushed down is shared. What a scan reads is in
 `ScanPlan`; here it is told to Spark, on the driver. ``PaimonProxy`` in the JVM asks once for what is pushed down, once
 for the scan and once for its batch (see `answer_proxy`).
+
+Answers Spark's ``Scan`` for an aggregation by tasks: they send partial results, Spark aggregates these.
+
+Scans that read less: of some partitions, of rows that a join found, of some paths of VARIANT columns.
+
+Spark pushes conditions like ``upper(p) = 'A'`` down to no source. ``PaimonPartitionFilters`` evaluates those that are
+over partition columns only for the values of each partition, by Spark's own functions, and tells the scan the positions
+of the partitions that are left. Runs on the driver.
+
+What the optimiser is told of the columns of a scan: what ANALYZE found (Java: ``PaimonStatistics``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pyspark.sql import types as spark
 from pyspark.sql.types import StructType
 
+from paimon_spark.errors import PaimonError
 from paimon_spark.options import canonical_options
+from paimon_spark.read.aggregate import Aggregation, result_fields
+from paimon_spark.read.plain_files import PARTITION_TYPES
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
+from paimon_spark.read.variant_paths import touched_paths
 from paimon_spark.spark.catalog import pushed_aggregates
-from paimon_spark.spark.catalog.aggregate_scan import AggregateScanProxy, task_scan
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, ReaderScanProxy
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
+from paimon_spark.spark.catalog.file_partitions import partition_rows
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
-from paimon_spark.spark.catalog.narrowed_scans import known_partitions, scan_of_less, scan_of_rows
 from paimon_spark.spark.catalog.native_scan import (
     WANTED_SETTINGS,
     is_native,
@@ -31,23 +45,184 @@ from paimon_spark.spark.catalog.native_scan import (
     parquet_batch,
 )
 from paimon_spark.spark.catalog.position_filter import PositionFilter, already_filtered, may_need_position_filter
+from paimon_spark.spark.catalog.pushed_aggregates import is_counted_by_tasks, plan_of_tasks
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
 from paimon_spark.spark.catalog.python_source import python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
-from paimon_spark.spark.catalog.scan_statistics import column_statistics
 from paimon_spark.spark.catalog.stream import stream_of_plan
-from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct, to_spark_type
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
 from paimon_spark.spark.jvm.gateway import Gateway
+from paimon_spark.spark.source.aggregate_reader import AggregateReader, CountReader
 from paimon_spark.spark.source.stream_source import batch_options
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.statistics_values import value_of_text
+from paimon_spark.table.statistics import statistics_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.datasource import DataSourceReader
+
     from paimon_spark.read.aggregate import AggregateRows
+    from paimon_spark.spark.catalog.pushed_expressions import Tree
+    from paimon_spark.spark.catalog.scan_plan import ScanPlan
+    from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.statistics_file import AnalyzedColumn
+
 
 _READ = "org.apache.spark.sql.connector.read"
+
+
+def task_scan(
+    gateway: Gateway,
+    name: str,
+    plan: ScanPlan,
+    wanted: Aggregation,
+    averaged: Set[str | None],
+    settings: Mapping[str, str],
+) -> AggregateScanProxy | None:
+    """Return the scan in which tasks aggregate; None where Spark aggregates the rows. Arguments: `plan_of_tasks`."""
+    counted = is_counted_by_tasks(plan, wanted)
+    found = plan if counted else plan_of_tasks(gateway, plan, wanted, averaged, settings)
+    return None if found is None else AggregateScanProxy(gateway, name, found, wanted)
+
+
+class AggregateScanProxy(ReaderScanProxy):
+    """One scan of partial results."""
+
+    interfaces = (f"{_READ}.Scan", f"{_READ}.SupportsReportStatistics")
+
+    def __init__(self, gateway: Gateway, name: str, plan: ScanPlan, wanted: Aggregation) -> None:
+        """Describe the scan.
+
+        Args:
+            gateway: the JVM.
+            name: of the table.
+            plan: of all rows that count; of the columns that are aggregated, or none.
+            wanted: the aggregation; without columns in `plan` counts of rows, of the table or by partition columns.
+        """
+        super().__init__(gateway, to_spark_struct(result_fields(plan.table.schema, wanted)))
+        self.name = name
+        self.plan = plan
+        self.wanted = wanted
+
+    def answers(self) -> dict[str, Value]:
+        """What does not depend on the rows."""
+        rows, size = self._size()
+        return {
+            **super().answers(),
+            "description": self.description(),
+            "estimateStatistics": ["statistics", rows, size],
+            "estimateSizeInBytes": ["long", size],
+            "reflectsFullyPushedDownFilters": True,
+        }
+
+    def description(self) -> str:
+        """For EXPLAIN."""
+        work = "aggregated" if self._has_columns else "counted"
+        return f"paimon {self.name} {self.plan.describe()}, {work} by tasks: {', '.join(self.struct.names)}"
+
+    @property
+    def _has_columns(self) -> bool:
+        return bool(len(self.plan.struct))
+
+    def _size(self) -> tuple[int, int]:
+        by_rows = self._has_columns and self.wanted.group_by
+        rows = self.plan.row_count if by_rows else len(self.plan.plan.splits)
+        return rows, rows * 8 * len(self.struct)
+
+    def _reader(self) -> DataSourceReader:
+        target = spark_arrow_schema(self.struct)
+        if self._has_columns:
+            return AggregateReader(self.plan.reader(), self.wanted, target)
+        return CountReader(self.plan.table, self.plan.reader(), self.wanted.group_by, target)
+
+
+def known_partitions(plan: ScanPlan) -> dict[str, Any]:
+    """The partitions that a scan reads: names and kinds of columns that come out, and their values in each."""
+    keys = plan.table.schema.partition_keys
+    wanted = [name for name in plan.filterable if name in keys]
+    columns = [f for f in plan.table.schema.fields if f.name in wanted and isinstance(f.type, PARTITION_TYPES)]
+    kinds, rows = partition_rows(plan.table, columns, plan.partitions)
+    return {"names": [column.name for column in columns], "kinds": kinds, "rows": rows}
+
+
+def scan_of_less(plan: ScanPlan, told: str) -> ScanPlan | None:
+    """The scan of some partitions, or of some paths of VARIANT columns; None where the whole values count.
+
+    Args:
+        plan: of the scan that is asked.
+        told: JSON: ``{"partitions": positions}`` of `known_partitions`, or what `touched_paths` reads.
+    """
+    given = json.loads(told)
+    if not isinstance(given, dict):
+        return plan.of_paths(touched_paths(told))
+    known = plan.partitions
+    return plan.of_partitions(frozenset(known[position] for position in given["partitions"]))
+
+
+def scan_of_rows(plan: ScanPlan, predicates: Sequence[Tree]) -> ScanPlan:
+    """The scan of rows for which predicates of Spark's are true, as far as they are ours; else the same one."""
+    found = [pushed_down(plan.view, plan.table, predicate) for predicate in predicates]
+    ours = tuple(predicate for predicate, _ in found if predicate is not None)
+    of_files = tuple(metadata for _, metadata in found if metadata is not None)
+    return plan.narrowed(ours, of_files) if ours or of_files else plan
+
+
+_KINDS: tuple[tuple[type[spark.DataType] | tuple[type[spark.DataType], ...], str], ...] = (
+    (spark.BooleanType, "boolean"),
+    (spark.ByteType, "tinyint"),
+    (spark.ShortType, "smallint"),
+    ((spark.IntegerType, spark.DateType), "int"),
+    ((spark.LongType, spark.TimestampType, spark.TimestampNTZType), "bigint"),
+    (spark.FloatType, "float"),
+    (spark.DoubleType, "double"),
+    (spark.DecimalType, "decimal"),
+)
+
+
+def column_statistics(plan: ScanPlan) -> list[list[Any]]:
+    """Return what ANALYZE found of the columns of a scan, as ``PaimonStatistics.java`` takes it.
+
+    Statistics of another schema, or of a column that has another id now, are left out; so is a file that cannot be
+    read, since no query needs it.
+    """
+    if plan.view is not ROWS or not isinstance(plan.source, Snapshot):
+        return []
+    try:
+        found = statistics_of(plan.table, plan.source)
+    except (OSError, PaimonError):
+        return []
+    if found is None or found.schema_id != plan.table.schema.id:
+        return []
+    wanted = set(plan.struct.names)
+    fields = {field.name: field for field in plan.table.schema.fields if field.name in wanted}
+    rows = (_row(fields[name], column) for name, column in found.col_stats.items() if name in fields)
+    return [row for row in rows if row is not None]
+
+
+def _row(field: DataField, column: AnalyzedColumn) -> list[Any] | None:
+    kind = next((name for types, name in _KINDS if isinstance(to_spark_type(field.type), types)), None)
+    if field.id != column.col_id:
+        return None
+    least, greatest = (None if kind is None else _inside(text, field) for text in (column.min, column.max))
+    name = quoted_name(field.name)
+    return [name, column.distinct_count, column.null_count, column.avg_len, column.max_len, kind, least, greatest]
+
+
+def _inside(text: str | None, field: DataField) -> str | None:
+    """The text of a value as Spark keeps it inside; None where the file holds something else."""
+    try:
+        value = None if text is None else value_of_text(text, field.type)
+    except (ValueError, ArithmeticError):
+        return None
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
 
 

@@ -21,8 +21,7 @@ from paimon_spark.read.change_feed import CHANGE_FEED
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
-from paimon_spark.spark.catalog.metadata_column import metadata_answers
-from paimon_spark.spark.catalog.named_table import NamedTableProxy
+from paimon_spark.spark.catalog.named_table import NamedTableProxy, metadata_answers
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
 from paimon_spark.spark.catalog.python_source import python_batch

@@ -2,6 +2,8 @@
 
 Rows are made on the driver when the scan is planned; only columns are pushed down, Spark filters. Few rows are
 constants of the query (`LocalScan`), which no task reads.
+
+Answers Spark's ``Table`` for the system tables of a catalog: ``SELECT * FROM paimon.sys.all_table_options``.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Va
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.system_read import SystemTableReader
 from paimon_spark.spark.sql.read_version import with_read_options
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.system.definition import SystemTable
+from paimon_spark.table.system.global_tables import GlobalTable
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 MOST_LOCAL_ROWS = 1000
@@ -144,3 +148,26 @@ def _holds_maps(data_type: DataType) -> bool:
         case ArrayType():
             return _holds_maps(data_type.elementType)
     return isinstance(data_type, MapType)
+
+
+class GlobalTableProxy(SystemTableProxy):
+    """One table of the database ``sys``. It cannot be written, and no option of a read changes it."""
+
+    def __init__(self, gateway: Gateway, catalog_name: str, catalog: FilesystemCatalog, table: GlobalTable) -> None:
+        super(SystemTableProxy, self).__init__(gateway)
+        self.table_name = f"{catalog_name}.{SYSTEM_DATABASE}.{table.name}"
+        self.struct = to_spark_struct(table.fields)
+        self.catalog = catalog
+        self.global_table = table
+
+    def _capabilities(self) -> Sequence[str]:
+        return ("BATCH_READ",)
+
+    def scan_builder(self, options: Mapping[str, str]) -> AnswerProxy:
+        """A builder for one scan."""
+        table, catalog = self.global_table, self.catalog
+        return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: table.read(catalog))
+
+    def toString(self) -> str:
+        """The text that `equals` compares: the warehouse and the table."""
+        return f"{self.catalog.warehouse}${self.table_name}"

@@ -9,8 +9,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.read.change_range import asks_for_changes
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.metadata_column import metadata_answers
-from paimon_spark.spark.catalog.named_table import NamedTableProxy
+from paimon_spark.spark.catalog.named_table import NamedTableProxy, metadata_answers
 from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import metadata_struct

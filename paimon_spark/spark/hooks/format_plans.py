@@ -20,8 +20,7 @@ from paimon_spark.spark.catalog.frames import read_relation, streaming_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
-from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject, named_text
+from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject, named_text
 from paimon_spark.spark.jvm.plan_expressions import renamed
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule

@@ -10,8 +10,7 @@ make is a write already, so it is looked at before Spark resolves it.
 from __future__ import annotations
 
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject
+from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS

@@ -18,8 +18,7 @@ from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
 from paimon_spark.spark.hooks.table_functions import install_functions
-from paimon_spark.spark.hooks.widened_merges import install_widened_merges
-from paimon_spark.spark.hooks.widened_writes import install_widened_writes
+from paimon_spark.spark.hooks.widened_writes import install_widened_merges, install_widened_writes
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of

@@ -23,8 +23,7 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.hooks.merge_plans import AnalyzedMerge, is_deterministic, merge_text
 from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object
 from paimon_spark.spark.jvm.rules import add_rule

@@ -17,7 +17,7 @@ from paimon_spark.spark.catalog.relations_at import OPTIONS, changed, tree_at
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
+from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.plan_tables import java_map, python_object
 from paimon_spark.spark.jvm.rules import add_rule
 

@@ -24,6 +24,8 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["partitions of", batch]``          its ``InputPartition[]``; its ``createReaderFactory`` is answered from then on
 ``["offset", json]``                  an ``Offset`` of a stream; ``["limit", rows]`` a ``ReadLimit`` (null: none)
 ===================================== =====================================================
+
+``PaimonEntry`` of a JVM: where Python hands over what Java then answers by itself (see `answer_proxy`).
 """
 
 from __future__ import annotations
@@ -32,12 +34,38 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JError
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.jvm.features import CATALOG
 from paimon_spark.spark.jvm.gateway import JavaObject, Proxy
-from paimon_spark.spark.jvm.java_entry import java_entry
+from paimon_spark.spark.jvm.java_sources import new_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+
+
+_ENTRIES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def java_entry(gateway: Gateway) -> JavaObject:
+    """The object of a JVM.
+
+    Raises:
+        UnsupportedError: this Spark lacks something that the Java classes use.
+    """
+    if gateway.gateway not in _ENTRIES:
+        try:
+            _ENTRIES[gateway.gateway] = new_object(gateway, "PaimonEntry")
+        except (Py4JError, TypeError) as error:
+            reason = str(error).partition("\n\tat ")[0]
+            raise UnsupportedError(f"On this Spark version {CATALOG.loss} ({reason})") from error
+    return _ENTRIES[gateway.gateway]
+
 
 Value = Any
 """JSON, or a list that `answer_proxy` describes."""

@@ -3,6 +3,8 @@
 A `Proxy` answers a Java interface in Python. Spark calls it in the driver only, while it analyses and plans; nothing of
 it travels to a task. What a proxy raises arrives in Spark as the Java exception that Spark itself would raise, so that
 users see Spark's own errors (`docs/internals/spark_sql.md`, "Clean errors out of proxies").
+
+Proxies for ``java.util.function.Function``: how a Java class of this package asks Python.
 """
 
 from __future__ import annotations
@@ -26,8 +28,6 @@ from paimon_spark.spark.session.typed_errors import remember_error
 
 JavaObject = Any
 """An object of the JVM; py4j gives them no better type."""
-
-
 _MOST_STRUCTS = 500
 _GATEWAYS: WeakKeyDictionary[SparkContext, Gateway] = WeakKeyDictionary()
 
@@ -378,3 +378,18 @@ class HeldWeakly:
 
     def __get__(self, proxy: Proxy, owner: type) -> JavaObject:
         return getattr(proxy, self._name).get()
+
+
+FUNCTION = "java.util.function.Function"
+
+
+class FunctionProxy(Proxy):
+    """A proxy that is called by its method ``apply``."""
+
+    interfaces = (FUNCTION,)
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""

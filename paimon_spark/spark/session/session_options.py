@@ -1,16 +1,89 @@
 """Table options that a session has set: ``SET spark.paimon.…``, by the names of tables or by paths.
 
 What is given nearer to the read or write wins; of the options that name a point of time only the nearest ones count.
+
+Options of other formats that users try first: those that have an equal here, and advice for the others.
+
+The options of a write that say how the columns of a table become those of its rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from paimon_spark.errors import OptionError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
+from paimon_spark.spec.schema_merge import MergeRules
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.time_travel import CREATED_AFTER, INCREMENTAL_KEYS, MODE, TRAVEL_KEYS
+
+SAME_AS: Final[Mapping[str, str]] = {"versionasof": "scan.version", "mergeschema": "write.merge-schema"}
+"""Options (in lower case) of Delta and of Spark's files, and the option here that means the same."""
+_INSTEAD: Final[Mapping[str, str]] = {
+    "timestampasof": "'scan.timestamp' = '2024-01-31 10:20:30' reads as of a time, the driver's local one unless it "
+    "names its zone as in '…+00:00'; SQL has TIMESTAMP AS OF",
+    "overwriteschema": "mode('overwrite') keeps the table's columns. CREATE OR REPLACE TABLE … AS SELECT gives new "
+    "ones, ALTER TABLE changes them, and 'write.merge-schema' = 'true' adds those that the table lacks",
+    "snapshot-id": "'scan.snapshot-id' = '5' reads a snapshot",
+    "as-of-timestamp": "'scan.timestamp-millis' reads as of a time",
+    "tag": "'scan.tag-name' reads a tag",
+    **dict.fromkeys(
+        ("readchangefeed", "readchangedata", "startingversion", "startingtimestamp", "start-snapshot-id"),
+        "'incremental-between' = '1,5' reads the changes after one snapshot or tag up to another, "
+        "'incremental-between-timestamp' those between two times",
+    ),
+}
+
+
+def as_paimon_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options, those of other formats under Paimon's keys.
+
+    Raises:
+        OptionError: one has no meaning here (the message says what to use), or is given in both spellings.
+    """
+    lowered = {key.lower() for key in options}
+    translated: dict[str, str] = {}
+    for key, value in options.items():
+        same = SAME_AS.get(key.lower())
+        if same is not None and same in lowered:
+            raise OptionError(f"option '{key}' is Paimon's '{same}', which is given too: leave one of them out")
+        instead = _INSTEAD.get(key.lower())
+        if instead is not None:
+            raise OptionError(f"Unknown option '{key}': {instead}.")
+        translated[key if same is None else same] = value
+    return translated
+
+
+MERGE_SCHEMA: Final = "write.merge-schema"
+MERGE_KEYS: Final = (MERGE_SCHEMA, f"{MERGE_SCHEMA}.type-widening", f"{MERGE_SCHEMA}.explicit-cast")
+"""Each counts only where the one before it is true."""
+
+
+def merge_rules(*layers: Mapping[str, str]) -> MergeRules | None:
+    """How a write changes the table's columns; None where it does not.
+
+    Args:
+        layers: options in Paimon's spelling, in any case; later ones win.
+
+    Raises:
+        OptionError: a value is neither true nor false.
+    """
+    given = {key.lower(): value for layer in layers for key, value in layer.items() if key.lower() in MERGE_KEYS}
+    merges, widens, explicit = (_is_true(key, given.get(key, "false")) for key in MERGE_KEYS)
+    return MergeRules(widen=widens, explicit=widens and explicit) if merges else None
+
+
+def merge_options(rules: MergeRules) -> dict[str, str]:
+    """The options that say so."""
+    return {key: str(value).lower() for key, value in zip(MERGE_KEYS, (True, rules.widen, rules.explicit), strict=True)}
+
+
+def _is_true(key: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise OptionError(f"option '{key}' is true or false, not '{text}'")
+    return text.strip().lower() == "true"
+
 
 SESSION_PREFIX = "spark.paimon."
 POINTS_OF_TIME = (*TRAVEL_KEYS, *INCREMENTAL_KEYS, *CREATED_AFTER.values(), MODE)

@@ -1,18 +1,69 @@
-"""Tasks that aggregate the rows they read: a row for each group goes to Spark."""
+"""Tasks that aggregate the rows they read: a row for each group goes to Spark.
+
+Tasks that count rows: a row for each group of partitions goes to Spark, and no row of the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from paimon_spark.read.count import count_split
 from paimon_spark.read.partial_aggregates import PartialAggregates
+from paimon_spark.read.split_read import partition_constants
+from paimon_spark.spark.columns.arrow_cast import convert_batches
+from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader
+from paimon_spark.spark.source.worker_process import speed_up_worker
+from paimon_spark.spec.arrow_types import to_arrow_type
 
 if TYPE_CHECKING:
     from paimon_spark.read.aggregate import Aggregation
     from paimon_spark.spark.source.reader import PaimonReader
+    from paimon_spark.table.table import FileStoreTable
+
+
+class CountReader(DataSourceReader):
+    """Counts the rows of a plan, by its tasks."""
+
+    def __init__(self, table: FileStoreTable, reader: PaimonReader, groups: Sequence[str], target: pa.Schema) -> None:
+        """Keep what tasks need.
+
+        Args:
+            table: of the plan.
+            reader: of a plan of all rows, with no filter but over partition columns.
+            groups: partition columns.
+            target: the columns that come out: `groups`, then counts of all rows.
+        """
+        self._table = table
+        self._reader = reader
+        self._groups = tuple(groups)
+        self._target = target
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks of the reader."""
+        return self._reader.partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """A row for each group of the task's splits. Called in a task."""
+        speed_up_worker()
+        found: Counter[tuple[Any, ...]] = Counter()
+        splits = partition.splits if isinstance(partition, PaimonPartition) else ()
+        for split in splits:
+            constants = partition_constants(self._table, split) if self._groups else {}
+            count = count_split(self._table, split)
+            if count:  # a group of no rows is none
+                found[tuple(constants[name].as_py() for name in self._groups)] += count
+        if not self._groups:
+            found.setdefault((), 0)
+        kinds = [to_arrow_type(self._table.schema.field(name).type) for name in self._groups]
+        groups = [pa.array([key[at] for key in found], kind) for at, kind in enumerate(kinds)]
+        counts = [pa.array(found.values(), pa.int64())] * (len(self._target) - len(groups))
+        names = [str(at) for at in range(len(self._target))]
+        return convert_batches([pa.RecordBatch.from_arrays([*groups, *counts], names=names)], names, self._target)
 
 
 class AggregateReader(DataSourceReader):

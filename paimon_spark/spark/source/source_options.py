@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
 from paimon_spark.options.core_options import READS_LEVEL_0
-from paimon_spark.spark.session.foreign_options import as_paimon_options
-from paimon_spark.spark.session.merge_options import MERGE_KEYS, MERGE_SCHEMA, merge_rules
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE, asks_for_dynamic
-from paimon_spark.spark.session.session_options import POINTS_OF_TIME, layered, options_for_path
+from paimon_spark.spark.session.session_options import (
+    MERGE_KEYS,
+    MERGE_SCHEMA,
+    POINTS_OF_TIME,
+    as_paimon_options,
+    layered,
+    merge_rules,
+    options_for_path,
+)
 from paimon_spark.spark.session.session_settings import SETTINGS, parsed_settings, time_zone
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.paths import refuse_home

@@ -14,13 +14,13 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct
-from paimon_spark.spark.session.merge_options import merge_rules
 from paimon_spark.spark.session.overwrite_mode import (
     Named,
     asks_for_dynamic,
     is_dynamic_overwrite,
     overwrite_option,
 )
+from paimon_spark.spark.session.session_options import merge_rules
 from paimon_spark.spark.source.source_options import REPLACE_WHERE
 from paimon_spark.spark.sql.store_assignment import assigned, assigned_literal, fields_by_name
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted

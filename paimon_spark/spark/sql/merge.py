@@ -4,6 +4,11 @@ A front (the catalog, `PaimonTable`, `paimon_spark.sql`) tells the statement onc
 sides: it is a `MergeStatement`. Rows of a primary-key table are written with their row kinds; of other tables the old
 rows are marked in deletion vectors, or the files that hold them are written anew. One job evaluates the source, one
 snapshot of the table is read, and one snapshot comes of it.
+
+A MERGE by the primary key that needs no join: what each clause would make of a row of the source.
+
+`merge_strategy` says which statements these are. Whether a key is there, the task that writes its bucket finds out
+(`spark.jobs.keyed_merges`).
 """
 
 from __future__ import annotations
@@ -22,15 +27,23 @@ from pyspark.sql import functions as sf
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.row_level import check_merge, columns_kept_by_engine
+from paimon_spark.read.key_lookup import KeyLookup
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_merges import merge_columns
+from paimon_spark.spark.jobs.keyed_merges import MATCHED, NOT_MATCHED, KeyedMerge, MergedColumn
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
-from paimon_spark.spark.sql.keyed_merge import keyed_merge
 from paimon_spark.spark.sql.merge_pruning import kept_if_small, matching_rows
-from paimon_spark.spark.sql.merge_rows import Clause, first_clause
-from paimon_spark.spark.sql.merge_strategy import Action, MergeWay, columns_of_deletes, has_own_buckets, strategy_of
+from paimon_spark.spark.sql.merge_rows import Clause, MergeRows, first_clause
+from paimon_spark.spark.sql.merge_strategy import (
+    Action,
+    MergeWay,
+    columns_of_deletes,
+    has_own_buckets,
+    kept_columns,
+    strategy_of,
+)
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -47,6 +60,95 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.message import TaskMessage
+
+
+def keyed_merge(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None) -> tuple[DataFrame, KeyedMerge]:
+    """Return the rows of the source and what tasks make of them.
+
+    Args:
+        table: the target with the options of the statement.
+        rows: both sides of a MERGE whose strategy is `MergeWay.KEY_LOOKUP`.
+        snapshot: what is read of the target.
+    """
+    schema = table.schema
+    given = _Given(schema, rows)
+    kept = kept_columns(schema, [(clause.action, clause.values.keys()) for clause in rows.matched])
+    lookup = KeyLookup.planned(table, snapshot, set(kept))
+    kinds = tuple(clause.action.value for clause in (*rows.matched, *rows.not_matched))
+    return given.frame(), KeyedMerge(schema, given.names, tuple(given.columns), kinds, lookup)
+
+
+class _Given:
+    """The columns that tasks get: each value once, the keys under their names."""
+
+    def __init__(self, schema: TableSchema, rows: MergeRows) -> None:
+        self._rows = rows
+        self._schema = schema
+        compared = {part.column: part.value for part in rows.equalities}
+        self._values: list[Column] = [compared[key] for key in schema.primary_keys]
+        self._names: list[str] = list(schema.primary_keys)
+        self._by_engine = columns_kept_by_engine(schema)
+        kept_by_deletes = columns_of_deletes(schema)
+        self.columns = [self._column(field, kept_by_deletes) for field in schema.fields]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return (*self._names, MATCHED, NOT_MATCHED)
+
+    def frame(self) -> DataFrame:
+        """The rows of the source for which a clause may do something, with these columns."""
+        rows = self._rows
+        keys = self._values[: len(self._schema.primary_keys)]
+        lacks_key = reduce(lambda one, other: one | other, (value.isNull() for value in keys))
+        matched = sf.when(lacks_key, sf.lit(0)).otherwise(first_clause(rows.matched, 0))
+        numbers = matched, first_clause(rows.not_matched, len(rows.matched))
+        columns = [value.alias(str(at)) for at, value in enumerate(self._values)]
+        columns += [
+            number.cast("tinyint").alias(name) for number, name in zip(numbers, (MATCHED, NOT_MATCHED), strict=True)
+        ]
+        return rows.source.select(*columns).where((sf.col(MATCHED) > 0) | (sf.col(NOT_MATCHED) > 0))
+
+    def _column(self, field: DataField, kept_by_deletes: frozenset[str]) -> MergedColumn:
+        name, rows = field.name, self._rows
+        if name in self._schema.primary_keys:
+            at = self._names.index(name)
+            return MergedColumn(at, at, (), ())
+        matched = list(enumerate(rows.matched, 1))
+        inserted = list(enumerate(rows.not_matched, 1 + len(rows.matched)))
+        deletes = tuple(number for number, clause in matched if clause.action is Action.DELETE)
+        kept = tuple(n for n, clause in matched if clause.action is Action.UPDATE and name not in clause.values)
+        emptied, kept = (kept, ()) if name in self._by_engine else ((), kept)
+        is_kept = name in kept_by_deletes
+        at_matched = self._placed(field, [pair for pair in matched if name in pair[1].values], MATCHED)
+        at_inserted = self._placed(field, inserted, NOT_MATCHED)
+        shown = at_matched is not None or at_inserted is not None
+        if is_kept:
+            return MergedColumn(at_matched, at_inserted, (*kept, *deletes), emptied if shown else ())
+        return MergedColumn(at_matched, at_inserted, kept, (*emptied, *deletes) if shown else ())
+
+    def _placed(self, field: DataField, clauses: Sequence[tuple[int, Clause]], chosen_by: str) -> int | None:
+        """The position of the column with the values that some clauses give a column of the table."""
+        values = [clause.values[field.name] for _, clause in clauses]
+        if not values:
+            return None
+        if all(value is values[0] for value in values):
+            known = next((at for at, value in enumerate(self._values) if value is values[0]), None)
+            if known is not None:
+                return known
+            value = values[0]
+        else:
+            first = self._rows.matched if chosen_by == MATCHED else self._rows.not_matched
+            number = first_clause(first, 0 if chosen_by == MATCHED else len(self._rows.matched))
+            value = reduce(
+                lambda others, pair: sf.when(number == pair[0], pair[1].values[field.name]).otherwise(others),
+                clauses,
+                sf.lit(None).cast(to_spark_type(field.type)),
+            )
+        self._values.append(value)
+        self._names.append(f"_PAIMON_VALUE_{len(self._names)}")
+        return len(self._values) - 1
+
 
 _TARGET, _SOURCE, _CLAUSE, _MATCHES = "_paimon_target", "_paimon_source", "_paimon_clause", "_paimon_matches"
 _KEY_CHANGED = "Can't update the primary key column"

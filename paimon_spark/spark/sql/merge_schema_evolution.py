@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.spark.columns.merge_schema import merge_schema, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct, to_spark_type
-from paimon_spark.spark.session.merge_options import merge_rules
+from paimon_spark.spark.session.session_options import merge_rules
 from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge
 from paimon_spark.spark.sql.merge_rows import MergeRows

@@ -2,24 +2,78 @@
 
 Both fronts show the same columns (`table_struct`) and properties (`table_properties`); what a command makes of them is
 Spark's (``DescribeTableExec``, ``ShowCreateTableExec``).
+
+CHAR(n) and VARCHAR(n) columns as they were declared; Spark shows both as STRING where it only reads them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
 
-from paimon_spark.spark.columns.declared_types import declared_struct
 from paimon_spark.spark.sql.column_defaults import default_sql, struct_with_defaults
+from paimon_spark.spec import data_types as paimon
 from paimon_spark.spec.filter_text import literal_text, quoted_name
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
 from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
+
+
+_READABLE_TYPE = re.compile(r"[\w<>:,()]+", re.ASCII)
+
+
+def declared_struct(struct: StructType, fields: Sequence[DataField]) -> StructType:
+    """The columns with CHAR(n) and VARCHAR(n) as they were declared: Spark then pads and checks lengths itself.
+
+    Args:
+        struct: the columns as Spark shows them, strings.
+        fields: the same columns of the table.
+    """
+    return StructType(
+        [
+            StructField(column.name, _readable(column.dataType, field.type), column.nullable, column.metadata)
+            for column, field in zip(struct.fields, fields, strict=True)
+        ]
+    )
+
+
+def _readable(shown: DataType, data_type: paimon.DataType) -> DataType:
+    """Return the declared type; the shown one where Spark cannot parse the declared type's text (names need quotes)."""
+    declared = _declared(shown, data_type)
+    return declared if _READABLE_TYPE.fullmatch(declared.simpleString()) else shown
+
+
+def _declared(shown: DataType, data_type: paimon.DataType) -> DataType:
+    match shown, data_type:
+        case StringType(), paimon.CharType():
+            return CharType(data_type.length)
+        case StringType(), paimon.VarCharType() if data_type.length != paimon.VarCharType.MAX:
+            return VarcharType(data_type.length)
+        case ArrayType(), paimon.ArrayType():
+            return ArrayType(_declared(shown.elementType, data_type.element), shown.containsNull)
+        case MapType(), paimon.MapType():
+            key, value = _declared(shown.keyType, data_type.key), _declared(shown.valueType, data_type.value)
+            return MapType(key, value, shown.valueContainsNull)
+        case StructType(), paimon.RowType():
+            return declared_struct(shown, data_type.fields)
+    return shown
+
 
 _OWNER = "owner"
 _PATH = "path"

@@ -25,7 +25,6 @@ from paimon_spark.spark.source.source_options import (
     write_request,
 )
 from paimon_spark.spark.source.write_target import check_frame, overwrite_of, target_table
-from paimon_spark.spark.table.branches import Branches
 from paimon_spark.spark.table.changes import Changes
 from paimon_spark.spark.table.compaction import Compaction
 from paimon_spark.spark.table.expiry import Expiry
@@ -37,7 +36,7 @@ from paimon_spark.spark.table.pinned_sources import replacing_rows
 from paimon_spark.spark.table.repairs import Repairs
 from paimon_spark.spark.table.rows import Rows
 from paimon_spark.spark.table.table_display import Display
-from paimon_spark.spark.table.tags import Tags
+from paimon_spark.spark.table.tags import Branches, Tags
 from paimon_spark.storage.secrets import QuietOptions
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.paths import parse_table_path

@@ -10,8 +10,15 @@ from pyspark.sql.types import StructField, StructType
 from paimon_spark.errors import SchemaError, TableNotFoundError
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement, run_analyze_statement
-from paimon_spark.spark.sql.procedures.argument_tables import argument_table, argument_tables, argument_warehouse
-from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
+from paimon_spark.spark.sql.procedures.procedure import (
+    Argument,
+    CallContext,
+    Procedure,
+    ResultColumn,
+    argument_table,
+    argument_tables,
+    argument_warehouse,
+)
 from paimon_spark.spark.sql.procedures.registry import find_procedure
 from paimon_spark.spark.sql.procedures.tag_statements import TagStatement, parse_tag_statement, run_tag_statement
 from paimon_spark.spark.sql.statement_tokens import split_name

@@ -2,6 +2,12 @@
 
 Spark takes DataFrames as arguments of ``spark.sql``. On Connect they travel inside the query's own plan, on a classic
 session as temporary views that are gone once the query is analysed: nothing is left behind in either.
+
+Clauses behind a table's name in a query: VERSION AS OF, TIMESTAMP AS OF, WITH ('option' = 'value').
+
+They are cut out of the text before it is parsed as SQL, blanks taking their place, so that all places stay the same.
+
+The columns that a query can name. Only these are read.
 """
 
 from __future__ import annotations
@@ -10,16 +16,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
+from paimon_spark.read.metadata_columns import metadata_fields
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.plain_methods import plain
-from paimon_spark.spark.source.source_options import FILTER
+from paimon_spark.spark.source.source_options import COLUMNS, FILTER
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import (
     POINTS_OF_TIME,
@@ -41,14 +49,174 @@ from paimon_spark.spark.sql.warehouses import (
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.text.conditions import filter_option
 from paimon_spark.spark.text.cursor import Cursor
-from paimon_spark.spark.text.named_columns import columns_option, has_pipe, metadata_columns, names_of_columns
 from paimon_spark.spark.text.parsing import Kind, NotUnderstoodError, Query, TableReference, Token, read_query
-from paimon_spark.spark.text.version_clauses import Clause, version_clauses, without_clauses
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.time_travel import has_time_travel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+
+
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "DATE")
+_OPERATORS = ("+", "-", "*", "/", "%", "||")
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One clause behind a table's name."""
+
+    start: int
+    end: int
+    version: str | None = None
+    timestamp: str | None = None
+    """An expression that Spark can evaluate."""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def version_clauses(text: str, tokens: Sequence[Token]) -> list[Clause]:
+    """Return the clauses of a query in their order."""
+    found: list[Clause] = []
+    cursor = Cursor(text, tokens)
+    while not cursor.at_end():
+        begin = cursor.at
+        try:
+            clause = _clause(cursor) if begin else None
+        except ParseException:  # the words mean something else, such as a column `version` with the alias `of`
+            clause = None
+        if clause is None:
+            cursor.at = begin + 1
+        else:
+            found.append(clause)
+    return found
+
+
+def without_clauses(text: str, clauses: Sequence[Clause]) -> str:
+    """Replace the clauses of a text by blanks."""
+    for clause in clauses:
+        text = text[: clause.start] + " " * (clause.end - clause.start) + text[clause.end :]
+    return text
+
+
+def _clause(cursor: Cursor) -> Clause | None:
+    first = cursor.tokens[cursor.at]
+    if cursor.sees("WITH", "("):
+        cursor.take("WITH")
+        options = cursor.properties()
+        return Clause(first.start, cursor.tokens[cursor.at - 1].end, options=options)
+    cursor.take("FOR")
+    if cursor.take("VERSION", "AS", "OF") or cursor.take("SYSTEM_VERSION", "AS", "OF"):
+        token = cursor.peek()
+        if token is None or token.kind not in (Kind.STRING, Kind.NUMBER):
+            cursor.fail("a number or a text is expected after VERSION AS OF")
+        cursor.at += 1
+        return Clause(first.start, token.end, version=token.text)
+    if cursor.take("TIMESTAMP", "AS", "OF") or cursor.take("SYSTEM_TIME", "AS", "OF"):
+        start = cursor.peek()
+        _expression(cursor)
+        last = cursor.tokens[cursor.at - 1]
+        assert start is not None
+        return Clause(first.start, last.end, timestamp=cursor.text[start.start : last.end])
+    return None
+
+
+def _expression(cursor: Cursor) -> None:
+    """Step over an expression of operands and operators."""
+    _operand(cursor)
+    while cursor.take_any(*_OPERATORS):
+        _operand(cursor)
+
+
+def _operand(cursor: Cursor) -> None:
+    while cursor.take_any("-", "+"):
+        pass
+    token = cursor.peek()
+    if token is None:
+        cursor.fail("an expression is expected")
+    if token.is_sign("("):
+        cursor.group()
+    elif cursor.take("INTERVAL"):
+        _interval(cursor)
+    elif token.is_word(*_TYPES) and (following := cursor.peek(1)) is not None and following.kind is Kind.STRING:
+        cursor.at += 2
+    elif token.kind in (Kind.STRING, Kind.NUMBER):
+        cursor.at += 1
+    elif token.is_sign(":"):
+        cursor.at += 2  # a named parameter
+    elif token.kind in (Kind.WORD, Kind.QUOTED):
+        cursor.name()
+        if cursor.sees("("):
+            cursor.group()
+    else:
+        cursor.fail("an expression is expected")
+
+
+def _interval(cursor: Cursor) -> None:
+    while True:
+        token = cursor.peek(1) if cursor.sees("-") or cursor.sees("+") else cursor.peek()
+        if token is None or token.kind not in (Kind.STRING, Kind.NUMBER):
+            return
+        cursor.take_any("-", "+")
+        cursor.at += 1
+        unit = cursor.peek()
+        if unit is None or not unit.is_word(*_UNITS, *(f"{name}S" for name in _UNITS)):
+            return
+        cursor.at += 1
+        if cursor.take("TO"):
+            cursor.at += 1
+            return
+
+
+_PATTERN_SIGNS = frozenset("()*+?|[]")
+
+
+def has_pipe(tokens: Sequence[Token]) -> bool:
+    """Return whether a query has pipes (``|>``), which sqlglot may parse in another way."""
+    return any(token.is_sign("|>") for token in tokens) or any(
+        a.is_sign("|") and b.is_sign(">") for a, b in pairwise(tokens)
+    )
+
+
+def names_of_columns(tokens: Sequence[Token]) -> frozenset[str] | None:
+    """Return the words that could be columns, in lower case; None where patterns or expressions may name columns."""
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.kind is Kind.QUOTED and _PATTERN_SIGNS & set(token.text):
+            return None
+        if token.is_word("IDENTIFIER") and following is not None and following.is_sign("("):
+            return None
+    return frozenset(token.text.lower() for token in tokens)
+
+
+def metadata_columns(schema: TableSchema, tokens: Sequence[Token]) -> list[str]:
+    """Return the metadata columns that a query names and that no column of the table hides."""
+    named = {token.text.lower() for token in tokens}
+    own = {field.name.lower() for field in schema.fields}
+    names = [field.name for field in metadata_fields(schema)]
+    return [name for name in names if name.lower() in named and name.lower() not in own]
+
+
+def columns_option(
+    table: Sequence[str], fields: Sequence[DataField], names: frozenset[str] | None, metadata: Sequence[str]
+) -> dict[str, str]:
+    """Return the option `columns` with those columns that the query may name.
+
+    Raises:
+        UnsupportedError: metadata columns are named beside a ``*``, which would have them too.
+    """
+    if names is None:
+        if metadata:
+            raise UnsupportedError(
+                f"column {metadata[0]} of {quoted(table)} is not supported in a query that has * , column "
+                "names behind an alias, NATURAL or USING, or |> : name each column that is wanted"
+            )
+        return {}
+    wanted = [field.name for field in fields if field.name.lower() in names] or [fields[0].name]
+    if len(wanted) == len(fields) and not metadata:
+        return {}
+    return {COLUMNS: ", ".join(quoted_name(name) for name in (*wanted, *metadata))}
 
 
 _SESSION_PREFIX = "spark.paimon."

@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql.foreign_statements import REFUSALS
 from paimon_spark.spark.sql.procedures.analyze import ANALYZE_PROCEDURES
-from paimon_spark.spark.sql.procedures.branches import BRANCH_PROCEDURES
 from paimon_spark.spark.sql.procedures.compact import COMPACT_PROCEDURES
-from paimon_spark.spark.sql.procedures.consumers import CONSUMER_PROCEDURES
 from paimon_spark.spark.sql.procedures.copies import COPY_PROCEDURES
 from paimon_spark.spark.sql.procedures.expire import EXPIRE_PROCEDURES
-from paimon_spark.spark.sql.procedures.orphans import ORPHAN_PROCEDURES
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
-from paimon_spark.spark.sql.procedures.repairs import REPAIR_PROCEDURES
-from paimon_spark.spark.sql.procedures.rollback import ROLLBACK_PROCEDURES
+from paimon_spark.spark.sql.procedures.repairs import CONSUMER_PROCEDURES, ORPHAN_PROCEDURES, REPAIR_PROCEDURES
 from paimon_spark.spark.sql.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
-from paimon_spark.spark.sql.procedures.tags import TAG_PROCEDURES
+from paimon_spark.spark.sql.procedures.tags import BRANCH_PROCEDURES, ROLLBACK_PROCEDURES, TAG_PROCEDURES
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 HIDDEN_PREFIX = "__"

@@ -1,14 +1,24 @@
-"""The procedures that mark partitions and mend metadata (Java: ``MarkPartitionDoneProcedure`` and others)."""
+"""The procedures that mark partitions and mend metadata (Java: ``MarkPartitionDoneProcedure`` and others).
+
+The procedures that delete files which nothing needs (Java: ``RemoveOrphanFilesProcedure`` and others).
+
+The procedures that move and delete consumers (Java: ``ResetConsumerProcedure``, ``ClearConsumersProcedure``).
+"""
 
 from __future__ import annotations
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
+from paimon_spark.maintain.expire.consumers import clear_consumers, reset_consumer
 from paimon_spark.maintain.files.earliest_snapshot import repair_earliest_snapshot
 from paimon_spark.maintain.files.unexisting_files import remove_unexisting_files
 from paimon_spark.maintain.mark_done import mark_partitions_done
+from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
+from paimon_spark.maintain.refs.tags import parse_older_than
+from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
 from paimon_spark.spark.sql.procedures.procedure import (
+    ALL_TABLES,
     BOOLEAN,
     DONE,
     INT,
@@ -22,6 +32,78 @@ from paimon_spark.spark.sql.procedures.procedure import (
     Rows,
 )
 from paimon_spark.table.metastore_catalog import MetastoreCatalog
+
+
+def _remove_orphan_files(context: CallContext, arguments: Arguments) -> Rows:
+    name, text = arguments["table"], arguments["older_than"]
+    tables = context.tables(name.removesuffix(ALL_TABLES)) if name.endswith(ALL_TABLES) else [context.table(name)]
+    removed = [
+        remove_orphan_files(
+            context.spark,
+            table,
+            older_than=parse_older_than(text) if text and text.strip() else None,
+            dry_run=bool(arguments["dry_run"]),
+            mode=arguments["mode"] or "distributed",
+            parallelism=arguments["parallelism"],
+        )
+        for table in tables
+    ]
+    return [(sum(files.file_count for files in removed), sum(files.total_bytes for files in removed))]
+
+
+def _purge_files(context: CallContext, arguments: Arguments) -> Rows:
+    purge_files(context.table(arguments["table"]))
+    return [("Success",)]
+
+
+ORPHAN_PROCEDURES = (
+    Procedure(
+        "remove_orphan_files",
+        (TABLE, Argument("older_than"), Argument("dry_run", BOOLEAN), Argument("parallelism", INT), Argument("mode")),
+        (ResultColumn("deletedFileCount", LONG), ResultColumn("deletedFileTotalLenInBytes", LONG)),
+        _remove_orphan_files,
+        "Deletes the files of a table, or of all tables of a database (db.*), that nothing names.",
+    ),
+    Procedure(
+        "purge_files",
+        (TABLE,),
+        (ResultColumn("result"),),
+        _purge_files,
+        "Deletes all rows, history, branches, tags and consumers of a table, with every file.",
+    ),
+)
+
+
+def _reset_consumer(context: CallContext, arguments: Arguments) -> Rows:
+    reset_consumer(context.table(arguments["table"]), arguments["consumerId"], arguments["nextSnapshotId"])
+    return [(True,)]
+
+
+def _clear_consumers(context: CallContext, arguments: Arguments) -> Rows:
+    clear_consumers(
+        context.table(arguments["table"]),
+        including=arguments["includingConsumers"],
+        excluding=arguments["excludingConsumers"],
+    )
+    return [(True,)]
+
+
+CONSUMER_PROCEDURES = (
+    Procedure(
+        "reset_consumer",
+        (TABLE, Argument("consumerId", required=True), Argument("nextSnapshotId", LONG)),
+        DONE,
+        _reset_consumer,
+        "Lets a consumer read a snapshot next; without a snapshot it is deleted.",
+    ),
+    Procedure(
+        "clear_consumers",
+        (TABLE, Argument("includingConsumers"), Argument("excludingConsumers")),
+        DONE,
+        _clear_consumers,
+        "Deletes the consumers whose ids match a regular expression, less those that match another.",
+    ),
+)
 
 
 def _mark_partition_done(context: CallContext, arguments: Arguments) -> Rows:

@@ -1,11 +1,27 @@
-"""The procedures that make, change and delete tags (Java: ``CreateTagProcedure`` and its siblings)."""
+"""The procedures that make, change and delete tags (Java: ``CreateTagProcedure`` and its siblings).
+
+The procedures that make, move and delete branches (Java: ``CreateBranchProcedure`` and its siblings).
+
+The procedures that go back to an earlier state (Java: ``RollbackProcedure`` and its siblings).
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from paimon_spark.maintain.refs import tags
+from paimon_spark.errors import OptionError
+from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.maintain.refs.auto_tags import run_automatic_tags
+from paimon_spark.maintain.refs.fast_forward import fast_forward
+from paimon_spark.maintain.refs.merge_branch import merge_branch
+from paimon_spark.maintain.refs.rollback import (
+    Rollback,
+    rollback_to_snapshot,
+    rollback_to_tag,
+    rollback_to_timestamp,
+    rollback_to_watermark,
+)
+from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.sql.procedures.procedure import (
     DONE,
@@ -18,7 +34,136 @@ from paimon_spark.spark.sql.procedures.procedure import (
     ResultColumn,
     Rows,
 )
+from paimon_spark.table.paths import MAIN_BRANCH
 
+_BRANCH = Argument("branch", required=True)
+_DONE: Rows = [(True,)]
+
+
+def _create_branch(context: CallContext, arguments: Arguments) -> Rows:
+    ignored = (arguments["ignoreIfExists"] or "").strip().lower() == "true"
+    table = context.table(arguments["table"])
+    branches.create_branch(table, arguments["branch"], tag=arguments["tag"], ignore_if_exists=ignored)
+    return _DONE
+
+
+def _delete_branch(context: CallContext, arguments: Arguments) -> Rows:
+    branches.delete_branch(context.table(arguments["table"]), arguments["branch"])
+    return _DONE
+
+
+def _rename_branch(context: CallContext, arguments: Arguments) -> Rows:
+    branches.rename_branch(context.table(arguments["table"]), arguments["from_branch"], arguments["to_branch"])
+    return _DONE
+
+
+def _fast_forward(context: CallContext, arguments: Arguments) -> Rows:
+    fast_forward(context.table(arguments["table"]), arguments["branch"])
+    return _DONE
+
+
+def _merge_branch(context: CallContext, arguments: Arguments) -> Rows:
+    target = arguments["target_branch"] or MAIN_BRANCH
+    merge_branch(context.table(arguments["table"]), arguments["source_branch"], target)
+    return _DONE
+
+
+BRANCH_PROCEDURES = (
+    Procedure(
+        "create_branch",
+        (TABLE, _BRANCH, Argument("tag"), Argument("ignoreIfExists")),
+        DONE,
+        _create_branch,
+        "Makes a branch that begins with the rows of a tag, or without rows.",
+    ),
+    Procedure("delete_branch", (TABLE, _BRANCH), DONE, _delete_branch, "Deletes a branch, or several between commas."),
+    Procedure(
+        "rename_branch",
+        (TABLE, Argument("from_branch", required=True), Argument("to_branch", required=True)),
+        DONE,
+        _rename_branch,
+        "Renames a branch.",
+    ),
+    Procedure("fast_forward", (TABLE, _BRANCH), DONE, _fast_forward, "Brings the table to the state of a branch."),
+    Procedure(
+        "merge_branch",
+        (TABLE, Argument("source_branch", required=True), Argument("target_branch")),
+        DONE,
+        _merge_branch,
+        "Appends to a branch, main when none is given, the rows that another one has got since it began.",
+    ),
+)
+_RESULT = (
+    ResultColumn("previous_snapshot_id", LONG, nullable=False),
+    ResultColumn("current_snapshot_id", LONG, nullable=False),
+)
+
+
+def _rollback(context: CallContext, arguments: Arguments) -> Rows:
+    version = (arguments["version"] or "").strip()
+    given = {"version": version or None, "snapshot": arguments["snapshot"], "tag": arguments["tag"]}
+    if sum(value is not None for value in given.values()) != 1:
+        raise OptionError("only can set one of version/snapshot/tag in RollbackProcedure.")
+    table = context.table(arguments["table"])
+    if version.isascii() and version.isdigit():
+        return _rows(rollback_to_snapshot(table, int(version)))
+    if given["snapshot"] is not None:
+        return _rows(rollback_to_snapshot(table, given["snapshot"]))
+    return _rows(rollback_to_tag(table, version or given["tag"]))
+
+
+def _rollback_to_timestamp(context: CallContext, arguments: Arguments) -> Rows:
+    return _rows(rollback_to_timestamp(context.table(arguments["table"]), arguments["timestamp"]))
+
+
+def _rollback_to_watermark(context: CallContext, arguments: Arguments) -> Rows:
+    return _rows(rollback_to_watermark(context.table(arguments["table"]), arguments["watermark"]))
+
+
+def _rollback_to_as_latest(context: CallContext, arguments: Arguments) -> Rows:
+    table, tag = context.table(arguments["table"]), (arguments["tag"] or "").strip() or None
+    done = rollback_to_as_latest(table, snapshot_id=arguments["snapshot_id"], tag=tag)
+    return [(done.previous_snapshot_id, done.rolled_back_snapshot_id, done.current_snapshot_id)]
+
+
+def _rows(done: Rollback) -> Rows:
+    return [(done.previous_snapshot_id, done.current_snapshot_id)]
+
+
+ROLLBACK_PROCEDURES = (
+    Procedure(
+        "rollback",
+        (TABLE, Argument("version"), Argument("snapshot", LONG), Argument("tag")),
+        _RESULT,
+        _rollback,
+        "Goes back to a snapshot or a tag; later snapshots and tags are forgotten.",
+    ),
+    Procedure(
+        "rollback_to_timestamp",
+        (TABLE, Argument("timestamp", LONG, required=True)),
+        _RESULT,
+        _rollback_to_timestamp,
+        "Goes back to the latest snapshot committed at or before a time (milliseconds since 1970).",
+    ),
+    Procedure(
+        "rollback_to_watermark",
+        (TABLE, Argument("watermark", LONG, required=True)),
+        _RESULT,
+        _rollback_to_watermark,
+        "Goes back to the latest snapshot whose watermark is not later (milliseconds since 1970).",
+    ),
+    Procedure(
+        "rollback_to_as_latest",
+        (TABLE, Argument("tag"), Argument("snapshot_id", LONG)),
+        (
+            ResultColumn("previous_snapshot_id", LONG),
+            ResultColumn("rolled_back_snapshot_id", LONG),
+            ResultColumn("current_snapshot_id", LONG),
+        ),
+        _rollback_to_as_latest,
+        "Commits the state of a snapshot or tag as a new snapshot; nothing is forgotten.",
+    ),
+)
 _TAG = Argument("tag", required=True)
 _SNAPSHOT = Argument("snapshot", LONG)
 _TIME_RETAINED = Argument("time_retained")
@@ -82,7 +227,6 @@ _FOUND = (
     ResultColumn("commit_time", LONG),
     ResultColumn("watermark"),
 )
-
 TAG_PROCEDURES = (
     Procedure(
         "create_tag",
