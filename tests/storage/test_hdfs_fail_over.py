@@ -82,7 +82,6 @@ def test_a_fail_over_loses_no_commit(both: Nameservice) -> None:
         both.fail_over(back=True)
         writers.wait_for_commits(3)
     unknown = {key for key, error in writers.failed if isinstance(error, CommitStateUnknownError)}
-    print("W3", len(writers.done), len(writers.failed), [(key, str(error)[-200:]) for key, error in writers.failed[:6]])
     for _ in range(2):
         found = rows_of(load_table(path, options=server.options))
         there = found.keys() - {0}
