@@ -11,7 +11,7 @@ import pyarrow as pa
 from paimon_spark.arrow.changes import delete_where, overwrite_of, write_rows
 from paimon_spark.arrow.scan import Scan
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
-from paimon_spark.options import find_option, reaching_options, unknown_option_error
+from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.options.keywords import option_keys
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
@@ -41,7 +41,7 @@ def open_table(table: str, *, catalog: str | None = None, version: Version | Non
     """
     given = _checked(option_keys(options))
     path = table if catalog is None else _path_of_name(table, catalog)
-    given |= {} if catalog is None else open_catalog(catalog, reaching_options(given)).options
+    given = _in_catalog(given, catalog)
     name = parse_table_path(path)
     if name.system_table is not None:
         raise UnsupportedError(
@@ -77,7 +77,7 @@ def create_table(
         SchemaError: there is such a table already, or columns, keys and options do not fit together.
         OptionError: an option has a bad value.
     """
-    given = option_keys(options)
+    given = _in_catalog(option_keys(options), catalog)
     path = table if catalog is None else _path_of_name(table, catalog)
     root = parse_table_path(path).root
     new = new_table_schema(
@@ -298,6 +298,12 @@ def _of_version(version: Version | None) -> dict[str, str]:
 
 def _names(names: Sequence[str] | str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
+
+
+def _in_catalog(options: Mapping[str, str], catalog: str | None) -> dict[str, str]:
+    """Return the options with the warehouse, where they name a metastore, which needs both."""
+    named = catalog is not None and "metastore" in options
+    return {**options, "warehouse": str(catalog).rstrip("/")} if named else dict(options)
 
 
 def _path_of_name(name: str, warehouse: str) -> str:

@@ -167,11 +167,13 @@ _OF_METASTORE: Final = frozenset({"metastore", "warehouse", *METASTORE_OPTIONS})
 
 
 def reaching_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of the options by which a table is reached: its store's, and with ``metastore`` those of its catalog."""
+    """Those of the options by which a table is reached: its store's, and those of its catalog where they name one.
+
+    A catalog is named by ``metastore`` and ``warehouse`` together.
+    """
     found = {key: find_option(key) for key in options}
-    of_catalog = (
-        _OF_METASTORE if any(option is not None and option.key == "metastore" for option in found.values()) else ()
-    )
+    known = {option.key for option in found.values() if option is not None}
+    of_catalog = _OF_METASTORE if {"metastore", "warehouse"} <= known else frozenset()
     return {
         key: options[key]
         for key, option in found.items()

@@ -220,6 +220,8 @@ def test_options_that_lead_nowhere(tmp_path: Path, options: dict[str, str], mess
 
 def test_addresses() -> None:
     given = {"metastore": "jdbc", "uri": "jdbc:mysql://h/db", "jdbc.user": "u", "jdbc.password": "secret"}
+    assert reaching_options(given) == {}  # the warehouse is missing
+    given |= {"warehouse": "/wh"}
     assert set(reaching_options({**given, "bucket": "1"})) == given.keys()  # jdbc.* among them
     postgres = parse_address("jdbc:postgresql://h:1/db?user=u&password=p%20w&sslmode=require", {"user": "other"})
     assert postgres.driver == "psycopg"
