@@ -264,6 +264,7 @@ class Run:
 
     def _streamed(self, table: str, given: dict[str, str], view: str | None) -> None:
         checkpoint = given.pop("checkpoint", None)
+        os.makedirs(self.session.checkpoints, exist_ok=True)
         batches = tempfile.mkdtemp(dir=self.session.checkpoints)  # in files: Connect runs the function on the server
         reader = self.spark.readStream.format("paimon").options(**self.session.store_options)
         df = reader.options(**given).load(self.path(table))

@@ -126,8 +126,8 @@ def _repair(context: CallContext, arguments: Arguments) -> Rows:
     catalog = context.warehouse()
     if not isinstance(catalog, MetastoreCatalog):
         raise UnsupportedError(
-            "Procedure sys.repair is for catalogs with a metastore ('metastore' = 'jdbc'): the names of this one are "
-            "those of its directories."
+            "Procedure sys.repair is not supported by this catalog: it has no metastore that could differ from its "
+            "directories. One with 'metastore' = 'jdbc' has."
         )
     text = arguments["database_or_table"].strip()
     names = [part.strip().split(".") for part in text.split(",")] if text else [[]]
