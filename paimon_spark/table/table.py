@@ -37,6 +37,7 @@ from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.foreign_folders import foreign_content
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.paths import (
+    DATABASE_SUFFIX,
     MAIN_BRANCH,
     TablePaths,
     check_new_table_name,
@@ -316,7 +317,8 @@ def _latest_schema(schemas: SchemaStore, root: str, branch: str) -> TableSchema:
     schema = schemas.latest()
     if schema is None:
         where = root if branch == MAIN_BRANCH else f"branch '{branch}' of {root}"
-        foreign = foreign_content(schemas.file_io, root) if branch == MAIN_BRANCH else None
+        by_path = branch == MAIN_BRANCH and not root.rpartition("/")[0].endswith(DATABASE_SUFFIX)
+        foreign = foreign_content(schemas.file_io, root) if by_path else None  # a look that names need not pay for
         reason = "it has no schema file" if foreign is None else f"it is {foreign}"
         raise TableNotFoundError(f"There is no Paimon table at {where}: {reason}.")
     return schema

@@ -4,10 +4,10 @@
 `LOCAL_ROWS`            Scans of given rows (``LocalScan``: what metadata answers) become Spark's own ``LocalRelation``,
                         for which no task runs: Spark gives the columns their names in a step that runs as a job.
 `MAP_KEYS`              Scans are told which values a query wants of keys of maps (`spec/filter_keys.py`).
-`POSITION_FILTERS`           Deleted and superseded rows are left out by Spark where its Parquet reader reads
+`POSITION_FILTERS`      Deleted and superseded rows are left out by Spark where its Parquet reader reads
                         (`catalog.position_filter`).
 `PARTITION_FILTERS`     Conditions on expressions of partition columns leave out partitions (`catalog.narrowed_scans`).
-`DISTRIBUTED_WRITES`         A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java
+`DISTRIBUTED_WRITES`    A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java
                         class every executor has: Paimon's bucket is neither. So the rule gives a write in a plan to the
                         write itself once Spark has put the shuffle into it (``V2Writes``), and takes the one that it
                         answers: the shuffle by Paimon's bucket, or, for partitioned append tables without buckets,

@@ -256,10 +256,10 @@ class PaimonTable:
         try:
             rows.write.format("paimon").mode(mode).options(**given).save(self._table.path)
         except PySparkException as error:
-            own = None if isinstance(error, PaimonError) else _named_error(str(error))
+            own = _named_error(str(error))
             if own is None:
                 raise
-            raise own from error
+            raise own from None
 
     delete = method_of(Rows, Rows.delete)
     update = method_of(Rows, Rows.update)
