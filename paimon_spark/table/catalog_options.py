@@ -27,7 +27,7 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
         if option.scope is Scope.CATALOG:
             _check_catalog_option(option, key, text)
             if option.key in METASTORE_OPTIONS and metastore != "jdbc":
-                raise OptionError(
+                raise UnsupportedError(
                     f"The catalog option '{key}' is for catalogs that keep their names in a database: add 'metastore' "
                     "= 'jdbc', or remove it."
                 )
