@@ -3,9 +3,11 @@
 `python connect_catalog_program.py sc://… <directory>` prints what failed, each on a line of its own, then "done".
 """
 
+import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +237,27 @@ def other_sessions() -> None:
             other = getattr(spark, method)()
             equal(other.table("lake.shop.t").count(), 2)
             other.client.close()
+
+
+@check
+def a_catalog_of_a_database() -> None:
+    """Its tables have names there, whatever makes them."""
+    uri = f"jdbc:sqlite:{root}/catalog.db"
+    options = {"metastore": "jdbc", "uri": uri, "lock.enabled": "true"}
+    paimon_spark.register_catalog(spark, "named", warehouse=str(root / "named"), **options)
+    spark.sql("CREATE DATABASE named.d")
+    spark.sql("CREATE TABLE named.d.t (k INT NOT NULL) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")
+    spark.sql("INSERT INTO named.d.t VALUES (1), (2)")
+    spark.createDataFrame([(3,)], "k int").writeTo("named.d.t").append()
+    spark.table("named.d.t").write.saveAsTable("named.d.saved")
+    writer = spark.readStream.table("named.d.t").writeStream.option("checkpointLocation", str(root / "named-points"))
+    writer.trigger(availableNow=True).toTable("named.d.streamed").awaitTermination()
+    for name in ("t", "saved", "streamed"):
+        equal(ids(f"named.d.{name}"), [1, 2, 3])
+    with closing(sqlite3.connect(root / "catalog.db")) as database:
+        names = database.execute("SELECT table_name FROM paimon_tables ORDER BY 1").fetchall()
+        equal(names, [("saved",), ("streamed",), ("t",)])
+        equal(database.execute("SELECT * FROM paimon_distributed_locks").fetchall(), [])
 
 
 def failures(checks: Iterable[Callable[[], None]]) -> Iterable[str]:
