@@ -20,10 +20,12 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.session.typed_errors import damaged_file_error
 
 _MARK = "_paimon_explains"
 _FAILED = re.compile(r"FAILED_READ_FILE.*?((?:[a-z][a-z0-9-]*:)?/\S*/bucket-[^/\s]+/[^/\s]+\.parquet)", re.DOTALL)
+_MOST_SHOWN, _MOST_CAUSES = 300, 10
 _OWN_SCHEME = re.compile(r"^s3a-paimon-[0-9a-f]+:")
 """What stands for ``s3a:`` where Spark reads with settings of our own (`catalog/hadoop_files`)."""
 
@@ -45,14 +47,18 @@ def _explaining(plain: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return plain(*arguments, **named)
         except PySparkException as error:
-            note = None if isinstance(error, PaimonError) else read_failure_note(str(error))
+            note = (
+                None
+                if isinstance(error, PaimonError)
+                else read_failure_note(str(error), getattr(error, "_origin", None))
+            )
             if note is None:
                 raise
             raise damaged_file_error(error, note) from None
         except Py4JJavaError as error:
             told = None
             with suppress(Py4JError):  # the JVM is gone
-                note = read_failure_note(str(error.java_exception.getMessage()))
+                note = read_failure_note(str(error.java_exception.getMessage()), error.java_exception)
                 told = note and damaged_file_error(captured.convert_exception(error.java_exception), note)
             if not told:
                 raise
@@ -62,14 +68,32 @@ def _explaining(plain: Callable[..., Any]) -> Callable[..., Any]:
     return explaining
 
 
-def read_failure_note(message: str) -> str | None:
-    """Return the sentence about the data file that an error of Spark's names; None of other errors."""
+def read_failure_note(message: str, thrown: JavaObject | None = None) -> str | None:
+    """Return the sentence about the data file that an error of Spark's names; None of other errors.
+
+    Args:
+        message: of the error.
+        thrown: the error in Java, whose first cause is told too.
+    """
     found = _FAILED.search(message)
     if found is None:
         return None
     path = _OWN_SCHEME.sub("s3a:", found[1])
+    reason = _first_cause(thrown)
     return (
         f"Data file {path} of a Paimon table is damaged or missing. If its snapshot expired while the query ran, "
         "run the query again; else restore the file. With SET spark.paimon.read.spark-parquet = false Paimon's own "
-        "reader says what is wrong with it."
+        f"reader says what is wrong with it.{reason}"
     )
+
+
+def _first_cause(thrown: JavaObject | None) -> str:
+    """Return the words of what an error in Java came of; empty where nothing tells."""
+    last, at = "", thrown
+    with suppress(Py4JError):
+        for _ in range(_MOST_CAUSES):
+            at = None if at is None else at.getCause()
+            if at is None:
+                break
+            last = str(at.getMessage() or last).strip()
+    return f" Spark says: {last.splitlines()[0][:_MOST_SHOWN]}" if last else ""
