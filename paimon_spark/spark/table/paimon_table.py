@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
 from paimon_spark import errors
-from paimon_spark.errors import OptionError, PaimonError, SchemaError
+from paimon_spark.errors import CommitError, OptionError, PaimonError, SchemaError
 from paimon_spark.options import reaching_options
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
 from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
@@ -256,7 +256,8 @@ class PaimonTable:
         try:
             rows.write.format("paimon").mode(mode).options(**given).save(self._table.path)
         except PySparkException as error:
-            own = _named_error(str(error))
+            of_task = isinstance(error, PaimonError) and not isinstance(error, CommitError)
+            own = None if of_task else _named_error(str(error))
             if own is None:
                 raise
             raise own from None
