@@ -40,6 +40,7 @@ ROOM_HEIGHTS = {
         "column_update": 4,
         "row_removal": 4,
         "committed_write": 4,
+        "cross_partition_write": 0,
         "row_level": 5,
         "purge": 3,
         "mark_done": 0,

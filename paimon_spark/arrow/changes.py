@@ -5,8 +5,9 @@ Each is one snapshot, and a second one of kind COMPACT where the write makes a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.arrow.data import GivenRows, given_rows
-from paimon_spark.commit.overwrite import Beside, OverwriteSpec, PartitionScope
+from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.overwrite_condition import overwrite_where
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.committed_write import commit_write
+from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, with_named_partitions
 from paimon_spark.maintain.files.deletion import delete_messages, delete_written
 from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
 from paimon_spark.maintain.row_level import (
@@ -32,7 +34,7 @@ from paimon_spark.maintain.row_level import (
     truncate,
 )
 from paimon_spark.maintain.row_removal import remove_rows
-from paimon_spark.read.key_locations import numbers_of_keys, plan_key_locations, read_key_locations
+from paimon_spark.read.key_locations import count_keys, read_key_locations
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, read_with_metadata
 from paimon_spark.read.postponed_files import by_writer, postponed_schema, read_postponed_rows
 from paimon_spark.read.row_views import ROWS
@@ -45,18 +47,15 @@ from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.cross_partition_update import (
     ORDER,
-    KeyRule,
     assign_all_rows,
     cross_partition_schema,
-    key_rule,
     partitions_of_rows,
     place_fields,
 )
 from paimon_spark.write.message import TaskMessage
-from paimon_spark.write.plan import WritePlan, assignment_log, new_user, plan_write
+from paimon_spark.write.plan import WritePlan, new_user, plan_write
 from paimon_spark.write.postpone import buckets_of_batch, known_buckets, writes_real_buckets
 from paimon_spark.write.task_write import chunk_bytes, write_batches
 
@@ -127,9 +126,14 @@ def _write_across_partitions(
     batches: Iterator[pa.RecordBatch] = iter(rows.batches)
     if overwrite is not None:
         kept = list(batches)
-        overwrite, batches = _named_partitions(given, kept, overwrite), iter(kept)
-    splits = _key_splits(given, overwrite)
-    placing = replace(given, dynamic=_bucket_plan(given, splits))
+        overwrite = with_named_partitions(given, overwrite, lambda: frozenset(partitions_of_rows(given, kept)))
+        batches = iter(kept)
+    splits = kept_keys(given, overwrite, 1)
+
+    def counted(split: DataSplit) -> tuple[bytes, int, int]:
+        return split.partition, split.bucket, count_keys(table, split)
+
+    placing = replace(given, dynamic=bucket_plan(given, splits, partial(map, counted)))
     plan = plan_write(
         table,
         overwrite=kind,
@@ -150,52 +154,6 @@ def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
         start += batch.num_rows
         yield batch.append_column(ORDER, numbers)
-
-
-def _named_partitions(plan: WritePlan, rows: Sequence[pa.RecordBatch], overwrite: OverwriteSpec) -> OverwriteSpec:
-    beside = Beside.DELETES if key_rule(plan.table.schema) is KeyRule.DELETE_OLD else Beside.ROWS
-    dynamic = OverwriteSpec.dynamic()
-    if overwrite.kind is not dynamic.kind:
-        return replace(overwrite, beside=beside)
-    found = frozenset(partitions_of_rows(plan, rows))
-    return OverwriteSpec(OverwriteSpec.static().kind, exactly=found, beside=beside)
-
-
-def _key_splits(plan: WritePlan, overwrite: OverwriteSpec | None) -> list[DataSplit]:
-    table = plan.table
-    snapshot = plan.snapshot.find(table.snapshots)
-    if snapshot is None:
-        return []
-    left_out = None
-    if overwrite is not None:
-        specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
-        scope = PartitionScope(table, specs, exactly=overwrite.exactly, condition=overwrite.condition)
-        left_out = scope.contains
-    return plan_key_locations(table, snapshot, left_out=left_out, parallelism=1)
-
-
-def _bucket_plan(plan: WritePlan, splits: Sequence[DataSplit]) -> DynamicBucketPlan:
-    """How many keys each bucket has: as its files say, or counted where they do not say whether it is full."""
-    schema = plan.table.schema
-    target = int(plan.table.options.value("dynamic-bucket.target-row-num"))
-    key_fields = [schema.field(name) for name in schema.trimmed_primary_keys]
-    counts, exact = numbers_of_keys(splits)
-    unclear: dict[tuple[bytes, int], int] = {}
-    for split in splits:
-        bucket = split.partition, split.bucket
-        if bucket not in exact and 2 * counts[bucket] >= target:
-            found = sum(batch.num_rows for batch, _ in read_key_locations(plan.table, split, key_fields))
-            unclear[bucket] = unclear.get(bucket, 0) + found
-    known: dict[bytes, list[KnownBucket]] = {}
-    for (partition, number), count in sorted((counts | unclear).items()):
-        known.setdefault(partition, []).append(KnownBucket(number, "", count))
-    return DynamicBucketPlan(
-        known={partition: tuple(buckets) for partition, buckets in known.items()},
-        target_rows=target,
-        max_buckets=-1,
-        keys_apart=True,
-        log=assignment_log(plan.table),
-    )
 
 
 def _write_postponed(

@@ -92,3 +92,9 @@ def numbers_of_keys(splits: Sequence[DataSplit]) -> tuple[dict[Place, int], set[
         if not split.raw_convertible:
             merged.add(place)
     return most, most.keys() - merged
+
+
+def count_keys(table: FileStoreTable, split: DataSplit) -> int:
+    """Read the keys of a split, and count them. Runs in tasks."""
+    fields = [table.schema.field(name) for name in table.schema.trimmed_primary_keys]
+    return sum(batch.num_rows for batch, _ in read_key_locations(table, split, fields))

@@ -25,9 +25,10 @@ from pyspark import TaskContext
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from paimon_spark.commit.overwrite import Beside, OverwriteSpec, PartitionScope
+from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.read.key_locations import numbers_of_keys, plan_key_locations, read_key_locations
+from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, with_named_partitions
+from paimon_spark.read.key_locations import count_keys, numbers_of_keys, read_key_locations
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
@@ -38,16 +39,12 @@ from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.split_packing import cores_here, pack_splits
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
-from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.cross_partition_update import (
     ORDER,
-    KeyRule,
     assign_all_rows,
     assign_partitions,
     cross_partition_schema,
-    key_rule,
     pack_known_keys,
     pack_new_rows,
     partitions_of_rows,
@@ -55,7 +52,7 @@ from paimon_spark.write.cross_partition_update import (
 )
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.packed_rows import TASK
-from paimon_spark.write.plan import WritePlan, assignment_log, plan_write
+from paimon_spark.write.plan import WritePlan, plan_write
 from paimon_spark.write.task_write import write_batches
 
 if TYPE_CHECKING:
@@ -82,9 +79,7 @@ def _count_keys(
     table: FileStoreTable, packed: Sequence[Sequence[DataSplit]], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for split in splits_of(packed, numbers):
-        fields = [table.schema.field(name) for name in table.schema.trimmed_primary_keys]
-        rows = sum(batch.num_rows for batch, _ in read_key_locations(table, split, fields))
-        counted = ([split.partition], [split.bucket], [rows])
+        counted = ([split.partition], [split.bucket], [count_keys(table, split)])
         arrays = [pa.array(v, t) for v, t in zip(counted, (pa.binary(), pa.int32(), pa.int64()), strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=["partition", "bucket", "rows"])
 
@@ -96,39 +91,17 @@ def splits_of(packed: Sequence[Sequence[DataSplit]], numbers: Iterator[pa.Record
             yield from packed[number]
 
 
-def bucket_plan(spark: SparkSession, plan: WritePlan, splits: Sequence[DataSplit]) -> DynamicBucketPlan:
-    """How many keys each bucket has: as its files say, or counted where they do not say whether it is full."""
-    target = int(plan.table.options.value("dynamic-bucket.target-row-num"))
-    counts, exact = numbers_of_keys(splits)
-    unclear = [
-        split
-        for split in splits
-        if (split.partition, split.bucket) not in exact and 2 * counts[split.partition, split.bucket] >= target
-    ]
-    if unclear:
-        packed = packed_splits(plan.table, unclear, cores(spark))
-        struct = StructType(
-            [
-                StructField("partition", BinaryType()),
-                StructField("bucket", IntegerType()),
-                StructField("rows", LongType()),
-            ]
-        )
-        frame = spark.range(0, len(packed), 1, len(packed))
-        counted = map_in_arrow(frame, partial(_count_keys, plan.table, packed), struct).collect()
-        counts |= dict.fromkeys(((split.partition, split.bucket) for split in unclear), 0)
-        for row in counted:
-            counts[bytes(row.partition), row.bucket] += row.rows
-    known: dict[bytes, list[KnownBucket]] = {}
-    for (partition, bucket), count in sorted(counts.items()):
-        known.setdefault(partition, []).append(KnownBucket(bucket, "", count))
-    return DynamicBucketPlan(
-        known={partition: tuple(buckets) for partition, buckets in known.items()},
-        target_rows=target,
-        max_buckets=-1,
-        keys_apart=True,
-        log=assignment_log(plan.table),
+def _counted(
+    spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit]
+) -> Iterator[tuple[bytes, int, int]]:
+    """Count the keys of splits, by a job."""
+    packed = packed_splits(table, splits, cores(spark))
+    struct = StructType(
+        [StructField("partition", BinaryType()), StructField("bucket", IntegerType()), StructField("rows", LongType())]
     )
+    frame = spark.range(0, len(packed), 1, len(packed))
+    for row in map_in_arrow(frame, partial(_count_keys, table, packed), struct).collect():
+        yield bytes(row.partition), row.bucket, row.rows
 
 
 def cores(spark: SparkSession) -> int:
@@ -190,9 +163,9 @@ def _write(
     given = plan_write(table, overwrite=mode, data_schema=spark_arrow_schema(df.schema), rows_of=at)
     rows = df.toDF(*(str(number) for number in range(len(df.columns))))
     if overwrite is not None:
-        overwrite = _named_partitions(rows, given, overwrite)
-    splits = _splits(given, overwrite, cores(spark))
-    assignment = replace(given, dynamic=bucket_plan(spark, given, splits))
+        overwrite = with_named_partitions(given, overwrite, lambda: _partitions_of(rows, given))
+    splits = kept_keys(given, overwrite, cores(spark))
+    assignment = replace(given, dynamic=bucket_plan(given, splits, partial(_counted, spark, table)))
     schema = cross_partition_schema(table.schema)
     write = planned(table, schema, overwrite, assignment=assignment, operation=operation, rows_of=at, packed=True)
     write = replace(write, stream=stream)
@@ -267,30 +240,13 @@ def _assign(plan: WritePlan, targets: Sequence[int], batches: Iterator[pa.Record
     return assign_partitions(plan, batches, _task_id(), targets)
 
 
-def _named_partitions(rows: DataFrame, plan: WritePlan, overwrite: OverwriteSpec) -> OverwriteSpec:
-    """The overwrite with its partitions by name: rows that keys leave behind belong to no partition in the data."""
-    beside = Beside.DELETES if key_rule(plan.table.schema) is KeyRule.DELETE_OLD else Beside.ROWS
-    if overwrite.kind is not OverwriteMode.DYNAMIC:
-        return replace(overwrite, beside=beside)
+def _partitions_of(rows: DataFrame, plan: WritePlan) -> frozenset[bytes]:
+    """The partitions of the rows, by a job."""
     struct = StructType([StructField("partition", BinaryType())])
     found = map_in_arrow(rows, partial(_partitions, plan), struct).distinct().collect()
-    return OverwriteSpec(OverwriteMode.STATIC, exactly=frozenset(bytes(row.partition) for row in found), beside=beside)
+    return frozenset(bytes(row.partition) for row in found)
 
 
 def _partitions(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     found = pa.array(sorted(partitions_of_rows(plan, _named(plan, batches))), pa.binary())
     yield pa.RecordBatch.from_arrays([found], names=["partition"])
-
-
-def _splits(plan: WritePlan, overwrite: OverwriteSpec | None, parallelism: int) -> list[DataSplit]:
-    """The files of the keys that there are, and stay."""
-    table = plan.table
-    snapshot = plan.snapshot.find(table.snapshots)
-    if snapshot is None:
-        return []
-    left_out = None
-    if overwrite is not None:
-        specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
-        scope = PartitionScope(table, specs, exactly=overwrite.exactly, condition=overwrite.condition)
-        left_out = scope.contains
-    return plan_key_locations(table, snapshot, left_out=left_out, parallelism=parallelism)
