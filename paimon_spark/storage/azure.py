@@ -5,22 +5,13 @@ By itself Azure's package waits 60 seconds for an answer, and 15 and more before
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Hashable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 10
 RETRIES: Final = 3
 FIRST_PAUSE_SECONDS: Final = 1
 """The pauses are 1, 4 and 10 seconds, give or take one."""
-
-
-@functools.cache
-def azure_file_system(kind: Hashable) -> type[Any]:
-    """The class that opens Azure: adlfs's ``kind``, with bounded waits."""
-    base = cast("type[Any]", kind)
-    return type("Azure", (AzureFiles, base), {"protocol": base.protocol})
 
 
 _Any: Any = object

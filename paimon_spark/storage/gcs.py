@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
 import random
 import time
-from collections.abc import Hashable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 15
@@ -20,13 +18,6 @@ _LONGEST_PAUSE_SECONDS: Final = 16
 _NO_TOKEN: Final = 401
 _ATTEMPTS_OF_TOKENS: Final = 3
 """A token that ended is renewed before the next attempt, where it can be; another denial stays one."""
-
-
-@functools.cache
-def gcs_file_system(kind: Hashable) -> type[Any]:
-    """The class that opens Google Cloud Storage: gcsfs's ``kind``, with bounded waits."""
-    base = cast("type[Any]", kind)
-    return type("Gcs", (GcsFiles, base), {"protocol": base.protocol})
 
 
 _Any: Any = object

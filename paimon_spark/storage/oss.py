@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Hashable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedError
 
@@ -20,12 +19,6 @@ _SILENT_SECONDS: Final = 8
 _EXISTS: Final = "FileAlreadyExists"
 _PLAIN_BUCKETS: Final[set[tuple[str, str]]] = set()
 _LOCK: Final = threading.Lock()
-
-
-@functools.cache
-def oss_file_system(kind: Hashable) -> type[Any]:
-    """The class that opens OSS: ossfs's ``kind``, with whole files and listings that say which version there is."""
-    return type("Oss", (OssFiles, cast("type[Any]", kind)), {"protocol": "oss"})
 
 
 _Any: Any = object

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Hashable, Mapping
 from importlib.util import find_spec
 from typing import Any, Final, cast
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.storage.azure import azure_file_system
-from paimon_spark.storage.gcs import gcs_file_system
+from paimon_spark.storage.azure import AzureFiles
+from paimon_spark.storage.gcs import GcsFiles
 from paimon_spark.storage.hdfs import open_hdfs
-from paimon_spark.storage.oss import oss_file_system
+from paimon_spark.storage.oss import OssFiles
 from paimon_spark.storage.s3_credentials import ASSUMED_ROLE, session_for
 from paimon_spark.storage.store_errors import not_opened
 from paimon_spark.storage.store_options import check_known, secret_values
@@ -71,7 +72,7 @@ def _store_class(kind: type[Any], options: Mapping[str, Any]) -> type[Any]:
     gcsfs asks for the kind of each bucket by gRPC, for a minute where nothing answers: only Google's own endpoint does.
     """
     if kind.__module__ == "ossfs.core":
-        return oss_file_system(cast("Hashable", kind))
+        return _with_ours(OssFiles, cast("Hashable", kind))
     if kind.__module__ == "gcsfs.extended_gcsfs" and (
         options.get("endpoint_url") or any(map(os.environ.get, _GCS_ENDPOINTS))
     ):
@@ -79,7 +80,14 @@ def _store_class(kind: type[Any], options: Mapping[str, Any]) -> type[Any]:
 
         kind = GCSFileSystem
     if kind.__module__.startswith("gcsfs."):
-        return gcs_file_system(cast("Hashable", kind))
+        return _with_ours(GcsFiles, cast("Hashable", kind))
     if kind.__module__ == "adlfs.spec":
-        return azure_file_system(cast("Hashable", kind))
+        return _with_ours(AzureFiles, cast("Hashable", kind))
     return kind
+
+
+@functools.cache  # fsspec keeps file systems by class
+def _with_ours(ours: Hashable, kind: Hashable) -> type[Any]:
+    """Return the class of a store with methods of ours before its own."""
+    first, base = cast("type[Any]", ours), cast("type[Any]", kind)
+    return type(first.__name__, (first, base), {"protocol": base.protocol})
