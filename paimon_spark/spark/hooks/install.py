@@ -74,11 +74,9 @@ def _relations(gateway: Gateway, cache: JavaObject, name: str) -> Iterator[JavaO
                     yield leaf
 
 
-FORMAT_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
-    (features.FORMAT_PLANS, install_format_plans),
+PLAN_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.INPUT_FILE_NAMES, java_rules.install_input_file_names),
     (features.LOCAL_ROWS, java_rules.LOCAL_ROWS),
-    (features.STREAM_COLUMNS, java_rules.STREAM_COLUMNS),
     (features.VARIANT_PATHS, java_rules.VARIANT_PATHS),
     (features.PARTITION_FILTERS, java_rules.PARTITION_FILTERS),
     (features.MAP_KEYS, java_rules.MAP_KEYS),
@@ -86,6 +84,12 @@ FORMAT_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.SELF_OVERWRITES, install_self_overwrites),
     (features.DISTRIBUTED_WRITES, java_rules.DISTRIBUTED_WRITES),
     (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
+)
+"""What scans and writes of ours need in a session state, whether a catalog or ``format("paimon")`` plans them."""
+FORMAT_HOOKS = (
+    (features.FORMAT_PLANS, install_format_plans),
+    (features.STREAM_COLUMNS, java_rules.STREAM_COLUMNS),
+    *PLAN_HOOKS,
 )
 """What ``format("paimon")`` needs in a session state."""
 

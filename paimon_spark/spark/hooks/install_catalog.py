@@ -13,10 +13,9 @@ from pyspark.sql import SparkSession
 from paimon_spark.spark.catalog.catalog import CatalogProxy
 from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
-from paimon_spark.spark.hooks.install import follow_clones, install_feature, is_whole
+from paimon_spark.spark.hooks.install import PLAN_HOOKS, follow_clones, install_feature, is_whole
 from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.row_level import install_row_level
-from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
 from paimon_spark.spark.hooks.table_functions import install_functions
 from paimon_spark.spark.hooks.widened_writes import install_widened_merges, install_widened_writes
 from paimon_spark.spark.jvm import compat, features
@@ -28,15 +27,7 @@ from paimon_spark.table.metastore_catalog import open_catalog
 HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
     (features.ROW_FUNCTIONS, java_rules.ROW_FUNCTIONS),
-    (features.INPUT_FILE_NAMES, java_rules.install_input_file_names),
-    (features.LOCAL_ROWS, java_rules.LOCAL_ROWS),
-    (features.VARIANT_PATHS, java_rules.VARIANT_PATHS),
-    (features.PARTITION_FILTERS, java_rules.PARTITION_FILTERS),
-    (features.MAP_KEYS, java_rules.MAP_KEYS),
-    (features.POSITION_FILTERS, java_rules.POSITION_FILTERS),
-    (features.SELF_OVERWRITES, install_self_overwrites),
-    (features.DISTRIBUTED_WRITES, java_rules.DISTRIBUTED_WRITES),
-    (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
+    *PLAN_HOOKS,
     (features.LEFT_OUT_COLUMNS, install_insert_columns),
     (features.STREAMED_TABLES, java_rules.install_streamed_tables),
     (features.WIDENED_WRITES, install_widened_writes),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway
 
 CLASSES: Final = (
-    "PaimonFormatPlans", "PaimonInputFileNames", "PaimonLocalRows", "PaimonStreamColumns", "PaimonVariantPaths",
+    "PaimonFormatPlans", "PaimonStreamColumns", "PaimonInputFileNames", "PaimonLocalRows", "PaimonVariantPaths",
     "PaimonPartitionFilters", "PaimonMapKeys", "PaimonPositionFilters", "PaimonSelfOverwrites",
     "PaimonDistributedWrites",
 )  # fmt: skip
