@@ -30,7 +30,7 @@ class NameTakenError(Exception):
 
 @dataclass(frozen=True)
 class Database:
-    """One database. Picklable; each thread of a process keeps a connection of its own."""
+    """One database. Picklable; each thread of a process keeps a connection of its own to a server."""
 
     address: Address
 
@@ -71,8 +71,7 @@ class Database:
         module = _module(self.address)
         text = sql if self.address.driver == "sqlite3" else sql.replace("?", "%s")
         try:
-            cursor = self._connection(module).cursor()
-            with contextlib.closing(cursor):
+            with self._connected(module) as connection, contextlib.closing(connection.cursor()) as cursor:
                 cursor.execute(text, tuple(values))
                 yield cursor
         except module.IntegrityError as error:
@@ -84,16 +83,20 @@ class Database:
                 "and can be reached, and that 'jdbc.user' and 'jdbc.password' are right; then run it again."
             ) from None
 
-    def _connection(self, module: Any) -> Any:
-        kept: dict[Any, tuple[Any, float]] = _connections()
+    @contextlib.contextmanager
+    def _connected(self, module: Any) -> Iterator[Any]:
+        """Give a connection: of a server one that is kept; of a file a new one, for the file may be another by now."""
+        if self.address.driver == "sqlite3":
+            with contextlib.closing(_connect(module, self.address)) as connection:
+                yield connection
+            return
+        kept = _connections()
         key = repr(self.address), tuple(sorted((name, str(value)) for name, value in self.address.arguments.items()))
         connection, used = kept.pop(key, (None, 0.0))
-        if connection is not None and time.monotonic() - used > _IDLE_SECONDS and not _works(module, connection):
-            connection = None
-        if connection is None:
+        if connection is None or (time.monotonic() - used > _IDLE_SECONDS and not _works(module, connection)):
             connection = _connect(module, self.address)
         kept[key] = (connection, time.monotonic())
-        return connection
+        yield connection
 
     def _forget(self) -> None:
         """Close the connections of this thread: after an error nobody knows in what state they are."""

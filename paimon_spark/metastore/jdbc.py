@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -54,8 +53,6 @@ _MADE: Final = "exists"
 _FIRST_WAIT: Final = 0.1
 _PREFIX: Final = "jdbc."
 _TOO_LONG: Final = 1000
-_made: set[tuple[Any, ...]] = set()
-_making = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -73,11 +70,10 @@ class JdbcMetastore(Metastore):
 
     @staticmethod
     def of(options: Mapping[str, str]) -> JdbcMetastore:
-        """Return the metastore of a catalog's options; its tables are made where they are missing.
+        """Return the metastore of a catalog's options.
 
         Raises:
             OptionError: an option is missing or has a value that it cannot have.
-            PaimonError: the database cannot be reached.
         """
         uri = options.get("uri")
         if not uri:
@@ -87,7 +83,7 @@ class JdbcMetastore(Metastore):
             )
         properties = {key[len(_PREFIX) :]: value for key, value in options.items() if key.startswith(_PREFIX)}
         locks = _value(options, "lock.enabled")
-        metastore = JdbcMetastore(
+        return JdbcMetastore(
             Database(parse_address(uri, properties)),
             _value(options, "catalog-key"),
             _is_object_store(options.get("warehouse", "")) if locks is None else locks,
@@ -96,26 +92,20 @@ class JdbcMetastore(Metastore):
             _value(options, "lock-check-max-sleep"),
             _value(options, "sync-all-properties"),
         )
-        metastore._make_tables()
-        return metastore
 
-    def _make_tables(self) -> None:
-        made = (self.database.address.shown, self.locks)
-        with _making:
-            if made in _made:
-                return
-            there = self.database.table_names()
-            wanted = dict(_TABLES)
-            if self.locks:
-                wanted[_LOCKS] = _LOCKS_COLUMNS.format(length=self.lock_key_length)
-            for name, columns in wanted.items():
-                if name not in there:
-                    try:
-                        self.database.change(f"CREATE TABLE {name} ({columns})")
-                    except (PaimonError, NameTakenError):  # another process may have been first
-                        if name not in self.database.table_names():
-                            raise
-            _made.add(made)
+    def prepare(self) -> None:
+        """Make Java's tables that are missing."""
+        there = self.database.table_names()
+        wanted = dict(_TABLES)
+        if self.locks:
+            wanted[_LOCKS] = _LOCKS_COLUMNS.format(length=self.lock_key_length)
+        for name, columns in wanted.items():
+            if name not in there:
+                try:
+                    self.database.change(f"CREATE TABLE {name} ({columns})")
+                except (PaimonError, NameTakenError):  # another process may have been first
+                    if name not in self.database.table_names():
+                        raise
 
     def databases(self) -> list[str]:
         """Names of all databases, unordered: those with properties, tables or views."""

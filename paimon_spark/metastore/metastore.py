@@ -20,6 +20,10 @@ class Metastore(abc.ABC):
     """Names of databases and tables, kept by a server or a file; the schemas stay with the tables. Picklable."""
 
     @abc.abstractmethod
+    def prepare(self) -> None:
+        """Make what the metastore lacks to keep names."""
+
+    @abc.abstractmethod
     def databases(self) -> list[str]:
         """Names of all databases, unordered."""
 

@@ -12,21 +12,34 @@ KINDS = ("filesystem", "jdbc")
 """Values of the catalog option ``metastore`` that are supported."""
 
 
+_prepared: set[Metastore] = set()
+"""Those that this process has prepared for a table that is reached by its path; a catalog that is opened prepares."""
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a value of the catalog option ``metastore``.
+
+    Raises:
+        UnsupportedError: it is none of `KINDS`.
+    """
+    if kind.strip().lower() not in KINDS:
+        raise UnsupportedError(
+            f"Catalogs with 'metastore' = '{kind}' are not supported: a catalog here is a directory ('filesystem') or "
+            "keeps its names in a database ('jdbc'), and what is written beside another metastore would not be known "
+            "to it. Leave 'metastore' out and name the directory as the warehouse, or use the official connector."
+        )
+
+
 def metastore_of(options: Mapping[str, str]) -> Metastore | None:
     """Return the metastore that the options of a catalog name; None for a catalog that is a directory.
 
     Raises:
         UnsupportedError: a kind of metastore that is not supported.
         OptionError: an option is missing or cannot be used.
-        PaimonError: its package is not installed, or it cannot be reached.
     """
     kind = options.get("metastore", "").strip().lower()
-    if kind not in ("", *KINDS):
-        raise UnsupportedError(
-            f"Catalogs with 'metastore' = '{kind}' are not supported: a catalog here is a directory ('filesystem') or "
-            "keeps its names in a database ('jdbc'), and what is written beside another metastore would not be known "
-            "to it. Leave 'metastore' out and name the directory as the warehouse, or use the official connector."
-        )
+    if kind:
+        check_kind(kind)
     if kind == "jdbc":
         return JdbcMetastore.of(options)
     return None
@@ -46,4 +59,7 @@ def home_of(options: Mapping[str, str], root: str) -> TableHome | None:
     database, _, table = root[len(warehouse) + 1 :].partition("/")
     if not database.endswith(".db") or not table or "/" in table:
         return None
+    if metastore not in _prepared:
+        metastore.prepare()
+        _prepared.add(metastore)
     return TableHome(metastore, database.removesuffix(".db"), table)

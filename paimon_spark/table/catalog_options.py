@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.metastore.opening import KINDS, metastore_of
+from paimon_spark.metastore.opening import check_kind
 from paimon_spark.options import METASTORE_OPTIONS, Option, Scope, find_option, log_ignored, unknown_option_error
 
 _OWN_KEYS = ("metastore", "warehouse", "default-database", "s3.endpoint", "s3.access-key", "s3.secret-key")
@@ -47,7 +47,7 @@ def _is_refused(key: str) -> bool:
 
 def _check_catalog_option(option: Option, key: str, text: str) -> None:
     if option.key == "metastore":
-        metastore_of({"metastore": text} if text.strip().lower() not in KINDS else {})
+        check_kind(text)
         return
     default = not option.key.endswith("*") and option.parse(text) == option.default
     if option.refusals and not default:

@@ -72,6 +72,9 @@ class FilesystemCatalog:
                 return
             raise PaimonError(f"Database {database} already exists.")
         check_new_table_name(database, "database")
+        self._make_database(database)
+
+    def _make_database(self, database: str) -> None:
         self.file_io.mkdirs(self.database_path(database))
 
     def drop_database(self, database: str, *, cascade: bool = False) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.metastore.metastore import Metastore, TableHome
@@ -25,9 +24,6 @@ from paimon_spark.table.filesystem_catalog import (
 from paimon_spark.table.paths import check_new_table_name, is_plain_name
 from paimon_spark.table.table import load_table
 
-if TYPE_CHECKING:
-    pass
-
 
 def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalog:
     """Return the catalog that the options name, over a warehouse.
@@ -41,11 +37,13 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalo
         PaimonError: the metastore cannot be reached.
     """
     root = warehouse.rstrip("/") or "/"
-    if metastore_of(options) is None:
+    metastore = metastore_of(options)
+    if metastore is None:
         return FilesystemCatalog(root, dict(options))
     given = options.get("warehouse", root).rstrip("/")
     if given != root:
         raise OptionError(f"The catalog has two warehouses: {root}, and the option 'warehouse' = '{given}'.")
+    metastore.prepare()
     return MetastoreCatalog(root, {**options, "warehouse": root})
 
 
@@ -70,19 +68,7 @@ class MetastoreCatalog(FilesystemCatalog):
             return True
         return is_plain_name(database) and self.metastore.has_database(database)
 
-    def create_database(self, database: str, *, ignore_if_exists: bool = False) -> None:
-        """Make a database.
-
-        Raises:
-            PaimonError: it exists.
-            SchemaError: the name cannot be a database's.
-        """
-        refuse_system(database)
-        if self.database_exists(database):
-            if ignore_if_exists:
-                return
-            raise PaimonError(f"Database {database} already exists.")
-        check_new_table_name(database, "database")
+    def _make_database(self, database: str) -> None:
         self.metastore.create_database(database, self.database_path(database))
 
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
@@ -133,7 +119,7 @@ class MetastoreCatalog(FilesystemCatalog):
             self._delete_table(path)
 
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
-        """Give a table another name, or another database; its directory moves with it.
+        """Give a table another name, or another database; finish a rename of these names that was stopped.
 
         Raises:
             TableNotFoundError: there is none.
@@ -142,15 +128,12 @@ class MetastoreCatalog(FilesystemCatalog):
         """
         refuse_system(to_database)
         source, target = self.table_path(database, table), self.table_path(to_database, to_table)
-        homes = sorted(
-            {
-                (database, table): self._home(database, table),
-                (to_database, to_table): self._home(to_database, to_table),
-            }.items()
-        )
         with ExitStack() as locks:
-            for _, home in homes:
-                locks.enter_context(home.locked(""))
+            for name in sorted({(database, table), (to_database, to_table)}):
+                locks.enter_context(self._home(*name).locked(""))
+            if self._is_renamed_by_half(database, table, to_database, to_table):
+                self._move(source, target, to_database)
+                return
             if not self.table_exists(database, table):
                 raise TableNotFoundError(f"Table {database}.{table} does not exist.")
             if not self.database_exists(to_database):
@@ -162,12 +145,20 @@ class MetastoreCatalog(FilesystemCatalog):
             if not self.metastore.rename_table(database, table, to_database, to_table):
                 raise SchemaError(f"Table {to_database}.{to_table} already exists.")
             try:
-                if not self.file_io.finish_rename(source, target):
-                    self.file_io.mkdirs(self.database_path(to_database))
-                    self.file_io.rename(source, target)
+                self._move(source, target, to_database)
             except BaseException:
                 self.metastore.rename_table(to_database, to_table, database, table)
                 raise
+
+    def _is_renamed_by_half(self, database: str, table: str, to_database: str, to_table: str) -> bool:
+        """Whether a rename was stopped when the metastore had the new name, and the files were not all there."""
+        renamed = not self.table_exists(database, table) and self.table_exists(to_database, to_table)
+        return renamed and not self._has_schema(self.table_path(to_database, to_table))
+
+    def _move(self, source: str, target: str, to_database: str) -> None:
+        if not self.file_io.finish_rename(source, target):
+            self.file_io.mkdirs(self.database_path(to_database))
+            self.file_io.rename(source, target)
 
     def repair(self, database: str | None = None, table: str | None = None) -> list[str]:
         """Put the names of tables that lie in the warehouse into the metastore, and copy their options again.
@@ -195,7 +186,7 @@ class MetastoreCatalog(FilesystemCatalog):
             if table is not None and table not in (tables or ()):
                 raise TableNotFoundError(f"Table {name}.{table} cannot be repaired: it has no files in the warehouse.")
             if tables and not self.metastore.has_database(name):
-                self.metastore.create_database(name, self.database_path(name))
+                self._make_database(name)
             for found in tables or () if table is None else (table,):
                 schema = load_table(self.table_path(name, found), file_io=self.file_io).schema
                 home = self._home(name, found)

@@ -19,6 +19,7 @@ from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table
+from paimon_spark.table.table import create_table as create_by_path
 from paimon_spark.table.table import load_table, table_exists
 from paimon_spark.table.undo_create import undo_create
 from tests.support.store_tables import FIELDS, insert, rows_of
@@ -110,6 +111,38 @@ def test_a_rename_that_fails_leaves_the_old_name(catalog: FilesystemCatalog, mon
         catalog.rename_table("d", "t", "d", "u")
     assert catalog.tables("d") == ["t"]
     assert rows_of(catalog.load_table("d", "t")) == {}
+
+
+def test_a_rename_that_was_stopped_is_finished(catalog: FilesystemCatalog, database: Path) -> None:
+    """The metastore had the new name, and the files lie where they were."""
+    insert(catalog.load_table("d", "t"), {1: 10})
+    _change(database, "UPDATE paimon_tables SET table_name = 'u'")
+    catalog.rename_table("d", "t", "d", "u")
+    assert catalog.tables("d") == ["u"]
+    assert rows_of(catalog.load_table("d", "u")) == {1: 10}
+    with pytest.raises(TableNotFoundError):
+        catalog.rename_table("d", "t", "d", "u")
+
+
+def test_a_database_file_that_is_made_anew_is_another_one(
+    catalog: FilesystemCatalog, database: Path, options: dict[str, str]
+) -> None:
+    database.unlink()
+    assert open_catalog(catalog.warehouse, options).databases() == ["default"]
+    assert catalog.databases() == ["default"]
+    catalog.create_database("e")
+    assert _query(database, "SELECT DISTINCT database_name FROM paimon_database_properties") == [("e",)]
+
+
+def test_a_table_is_made_and_loaded_by_its_path(tmp_path: Path, options: dict[str, str], database: Path) -> None:
+    """Where no catalog of the database was opened before."""
+    warehouse = f"{tmp_path}/fresh"
+    given = {**options, "uri": f"jdbc:sqlite:{tmp_path}/fresh.db", "warehouse": warehouse}
+    table_of_path = f"{warehouse}/d.db/t"
+    assert not table_exists(table_of_path, options=given)
+    create_by_path(table_of_path, SCHEMA, options=given)
+    insert(load_table(table_of_path, options=given), {1: 10})
+    assert open_catalog(warehouse, given).tables("d") == ["t"]
 
 
 def test_a_database_with_tables_is_dropped_with_cascade_only(catalog: FilesystemCatalog, database: Path) -> None:
