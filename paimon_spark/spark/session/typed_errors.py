@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, cast
@@ -17,6 +16,7 @@ from typing import Any, cast
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
+from paimon_spark import errors
 from paimon_spark.errors import CorruptTableError, PaimonError
 from paimon_spark.spark.session.plain_methods import wrap_method
 
@@ -60,10 +60,16 @@ def typed_error(error: PySparkException) -> PySparkException:
         name, sentence = _told[first], first
     else:
         return error
-    kind = getattr(sys.modules[PaimonError.__module__], name, None)
-    if not isinstance(kind, type) or not issubclass(kind, PaimonError):
+    kind = class_named(name)
+    if kind is None:
         return error
     return _made(kind, error, re.sub(r" SQLSTATE: \w+\s*$", "", f"{name}: {sentence.strip()}"))
+
+
+def class_named(name: str) -> type[PaimonError] | None:
+    """Return the class of ours that has a name; None where it is none."""
+    kind = getattr(errors, name, None)
+    return kind if isinstance(kind, type) and issubclass(kind, PaimonError) else None
 
 
 def damaged_file_error(error: PySparkException, sentence: str) -> PySparkException:

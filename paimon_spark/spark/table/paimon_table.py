@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
-from paimon_spark import errors
 from paimon_spark.errors import CommitError, OptionError, PaimonError, SchemaError
 from paimon_spark.options import reaching_options
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
@@ -17,6 +16,7 @@ from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
+from paimon_spark.spark.session.typed_errors import class_named
 from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import (
     read_request,
@@ -354,8 +354,8 @@ def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:
 def _named_error(text: str) -> PaimonError | None:
     """The error of ours whose name and message Spark passes on; None where it is none."""
     name, _, message = text.partition(": ")
-    kind = getattr(errors, name, None)
-    return kind(message) if isinstance(kind, type) and issubclass(kind, PaimonError) else None
+    kind = class_named(name)
+    return None if kind is None else kind(message)
 
 
 def _is_planned(spark: SparkSession) -> bool:
