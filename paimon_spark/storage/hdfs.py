@@ -141,7 +141,10 @@ def _put(store: Any, key: str, data: bytes, *, overwrite: bool) -> None:
 
 
 def _again(deed: Callable[[], _R]) -> _R:
-    """Do what may be done twice; again where the connection to the NameNode ends."""
+    """Do what may be done twice; again where the connection to the NameNode ends, or a call has no answer.
+
+    The client can lose a call, without an error, that it sends on a connection that ends at this moment.
+    """
     for pause in _PAUSES_SECONDS:
         try:
             return deed()
@@ -153,7 +156,7 @@ def _again(deed: Callable[[], _R]) -> _R:
 
 
 def _is_cut(error: Exception) -> bool:
-    return isinstance(error, ConnectionError) or any(sign in str(error) for sign in _CUT)
+    return isinstance(error, (ConnectionError, TimeoutError)) or any(sign in str(error) for sign in _CUT)
 
 
 def write_aside(store: Any, key: str, data: bytes) -> str:

@@ -71,6 +71,21 @@ def test_a_connection_that_ends_loses_and_doubles_nothing(
     assert not [entry.name for entry in found.file_io.list_names(f"{found.path}/snapshot") if entry.name[0] == "."]
 
 
+@pytest.mark.parametrize("name", ["manifest-", "snapshot-"])
+def test_a_rename_without_an_answer_is_asked_again(
+    store: tuple[StoreServer, StoreServer, NameNodeFaults],
+    faults: NameNodeFaults,
+    table: FileStoreTable,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hdfs_calls, "ANSWER_SECONDS", 2)
+    faults.set("silent", "rename", name)
+    assert insert(table, {1: 1}) == 2
+    assert faults.met == 1
+    assert rows_of(truth(store)) == {0: 0, 1: 1}
+
+
 @pytest.mark.parametrize("fault", ["reset", "lost"])
 def test_a_data_file_that_is_cut_is_an_error(
     store: tuple[StoreServer, StoreServer, NameNodeFaults], faults: NameNodeFaults, table: FileStoreTable, fault: str
