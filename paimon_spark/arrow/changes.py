@@ -133,13 +133,13 @@ def _write_across_partitions(
     def counted(split: DataSplit) -> tuple[bytes, int, int]:
         return split.partition, split.bucket, count_keys(table, split)
 
-    placing = replace(given, dynamic=bucket_plan(given, splits, partial(map, counted)))
+    assignment = replace(given, dynamic=bucket_plan(given, splits, partial(map, counted)))
     plan = plan_write(
         table,
         overwrite=kind,
         data_schema=cross_partition_schema(table.schema),
         shuffled=True,
-        placing=placing,
+        assignment=assignment,
         rows_of=at,
     )
     key_fields = place_fields(table.schema)

@@ -159,7 +159,7 @@ def plan_write(
     overwrite: OverwriteMode | None = None,
     data_schema: pa.Schema,
     shuffled: bool = False,
-    placing: WritePlan | None = None,
+    assignment: WritePlan | None = None,
     rows_of: SnapshotIdentity | None = None,
     rewritten: bool = False,
     key_ranges: KeyRanges | None = None,
@@ -174,8 +174,8 @@ def plan_write(
             primary-key tables.
         shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key -
             reach one task (``routing.shuffle_ids``), in their order.
-        placing: the plan by which the rows of dynamic buckets were placed (``bucket_assignment.place_rows``); all rows
-            of one (partition, bucket) reach one task.
+        assignment: the plan by which rows of dynamic buckets got their buckets (``bucket_assignment.place_rows``); all
+            rows of one (partition, bucket) reach one task. What it knows of the table's files is not read again.
         rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, even if
             there are later ones, and its commit checks for changes since.
         rewritten: the rows are written again: with row tracking they bring their ids and sequence numbers.
@@ -194,31 +194,24 @@ def plan_write(
     mapping = map_columns(schema, data_schema, tracked)
     if kind.is_keyed:
         merge_engine_for(schema)  # its configuration errors belong to the driver
-    at = rows_of if placing is None else placing.snapshot
-    snapshot = table.snapshots.latest_to_follow() if at is None else at.find(table.snapshots)
-    sequences: dict[bytes, dict[int, int]] = {}
-    differing: dict[bytes, int] = {}
-    backlog: dict[bytes, dict[int, int]] = {}
-    keeps_some = overwrite is None or kind.updates_across_partitions  # a key may leave a partition that stays
-    if keeps_some and snapshot is not None and kind.has_buckets:
-        files = table.manifests.live_columns(snapshot, statistics=False)
-        sequences = _max_sequences(files)
-        backlog = compaction_backlog(schema, files)
-        if kind.hashes_to_buckets:
-            differing = _differing_buckets(files, schema.core_options.bucket)
-    dynamic = None
-    if kind.assigns_buckets:
-        base = None if overwrite else snapshot
-        dynamic = _dynamic_plan(table, base, shuffled) if placing is None else placing.dynamic
-    elif placing is not None:
-        dynamic = placing.dynamic
+    if assignment is not None and assignment.overwrite is overwrite:
+        at, sequences, backlog = assignment.snapshot, assignment.max_sequences, assignment.backlog
+        differing = assignment.total_buckets
+    else:
+        given = rows_of if assignment is None else assignment.snapshot
+        snapshot = table.snapshots.latest_to_follow() if given is None else given.find(table.snapshots)
+        at = SnapshotIdentity.of(snapshot)
+        sequences, backlog, differing = _known_of_files(table, snapshot, overwrite)
+    dynamic = None if assignment is None else assignment.dynamic
+    if assignment is None and kind.assigns_buckets:
+        dynamic = _dynamic_plan(table, None if overwrite else snapshot, shuffled)
     plan = WritePlan(
         table=table,
         overwrite=overwrite,
         data_schema=data_schema,
-        shuffled=shuffled or placing is not None,
-        placed=placing is not None,
-        snapshot=SnapshotIdentity.of(snapshot),
+        shuffled=shuffled or assignment is not None,
+        placed=assignment is not None,
+        snapshot=at,
         rows_read=rows_of is not None,
         mapping=mapping,
         files=with_input(data_file_spec(schema, columns=(*schema.fields, *tracked) if tracked else None), table),
@@ -236,6 +229,19 @@ def plan_write(
         raise _bucket_number_error(schema.core_options.bucket, next(iter(differing.values())))
     _LOG.info("Planned a write to %s (snapshot %s, %s).", table.path, plan.snapshot_id, kind.bucket_mode.name)
     return plan
+
+
+def _known_of_files(
+    table: FileStoreTable, snapshot: Snapshot | None, overwrite: OverwriteMode | None
+) -> tuple[Mapping[bytes, Mapping[int, int]], Mapping[bytes, Mapping[int, int]], Mapping[bytes, int]]:
+    """Return `max_sequences`, `backlog` and `total_buckets` of a write that follows a snapshot."""
+    kind = table.schema.kind
+    keeps_some = overwrite is None or kind.updates_across_partitions  # a key may leave a partition that stays
+    if not keeps_some or snapshot is None or not kind.has_buckets:
+        return {}, {}, {}
+    files = table.manifests.live_columns(snapshot, statistics=False)
+    differing = _differing_buckets(files, table.schema.core_options.bucket) if kind.hashes_to_buckets else {}
+    return _max_sequences(files), compaction_backlog(table.schema, files), differing
 
 
 def check_one_task_per_bucket(plan: WritePlan, messages: Iterable[TaskMessage]) -> None:

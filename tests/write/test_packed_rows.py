@@ -68,7 +68,7 @@ def planned(table: FileStoreTable, data: pa.Table, ranges: KeyRanges | None) -> 
     if shuffled.dynamic is None:
         return shuffled, shuffled
     assignment = replace(plan_write(table, data_schema=data.schema), key_ranges=ranges)
-    return assignment, plan_write(table, data_schema=data.schema, placing=assignment, key_ranges=ranges)
+    return assignment, plan_write(table, data_schema=data.schema, assignment=assignment, key_ranges=ranges)
 
 
 def read(table: FileStoreTable) -> list[tuple[Any, ...]]:

@@ -207,7 +207,7 @@ def planned(
         overwrite=None if overwrite is None else overwrite.kind,
         data_schema=data_schema,
         shuffled=shuffled,
-        placing=assignment,
+        assignment=assignment,
         rows_of=rows_of,
         rewritten=replaced is not None or deleted is not None,
         key_ranges=key_ranges,
