@@ -8,7 +8,8 @@ other manifests only the names of deleted files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
-from paimon_spark.spec.manifest_raw import Identity, RawEntries, deleted_identities
+from paimon_spark.spec.manifest_raw import Identity, RawEntries
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class ManifestMergeOptions:
     """``manifest.full-compaction-threshold-size``."""
     min_count: int
     """``manifest.merge-min-count``."""
+    always: bool = False
+    """Whether all deleted files are dropped, however few and small the manifests are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ def _joined(group: Sequence[ManifestFileMeta], access: ManifestAccess) -> list[M
 def merged_positions(parts: Sequence[RawEntries]) -> list[list[int]]:
     """Cancel ADDs against later DELETEs of the same file (Java: ``FileEntry.mergeEntries``).
 
+    An ADD behind a DELETE whose own ADD lies in an older manifest cancels it (Java: an error, for ever).
+
     Returns:
         For each part the entries that stay, ascending. A DELETE without its ADD stays.
 
@@ -95,6 +100,9 @@ def merged_positions(parts: Sequence[RawEntries]) -> list[list[int]]:
         for at, (identity, kind) in enumerate(zip(part.identities, part.kinds.tolist(), strict=True)):
             known = merged.get(identity)
             if kind == FileKind.ADD:
+                if known is not None and known[2] == FileKind.DELETE:
+                    del merged[identity]
+                    continue
                 if known is not None:
                     _, bucket, level, name = identity[:4]
                     raise PaimonError(
@@ -119,16 +127,17 @@ def _full_compaction(
     def must_change(manifest: ManifestFileMeta) -> bool:
         return manifest.num_deleted_files > 0 or manifest.file_size < options.target_size_bytes
 
-    if sum(manifest.file_size for manifest in manifests if must_change(manifest)) < options.full_threshold_bytes:
+    size = sum(manifest.file_size for manifest in manifests if must_change(manifest))
+    if size < options.full_threshold_bytes and not options.always:
         return None
-    deleted: set[Identity] = set()
+    ahead = Counter[Identity]()
     for entries in access.read([m for m in manifests if m.num_deleted_files > 0]):
-        deleted |= deleted_identities(entries)
-    partitions = frozenset(identity[0] for identity in deleted)
+        ahead.update(entries.identities[i] for i in np.flatnonzero(entries.kinds == FileKind.DELETE).tolist())
+    partitions = frozenset(identity[0] for identity in ahead)
     large = [m for m in manifests if not must_change(m)]
-    suspects = {m.file_name for m in access.may_hold(large, partitions)} if deleted and large else set()
+    suspects = {m.file_name for m in access.may_hold(large, partitions)} if partitions and large else set()
     candidates = [m for m in manifests if must_change(m) or m.file_name in suspects]
-    if len(candidates) <= 1:
+    if len(candidates) <= (0 if options.always else 1):
         return None
     rewritten = {m.file_name for m in candidates}
     kept = [m for m in manifests if m.file_name not in rewritten]
@@ -136,11 +145,11 @@ def _full_compaction(
     def live() -> Iterator[RawEntries]:
         for changes, some in groupby(candidates, must_change):
             if changes:
-                yield from (_without(entries, deleted) for entries in access.read(list(some)))
+                yield from (_without(entries, ahead) for entries in access.read(list(some)))
                 continue
             for manifest in some:
                 parts = list(access.read([manifest]))
-                remaining = [_without(entries, deleted) for entries in parts]
+                remaining = [_without(entries, ahead) for entries in parts]
                 if sum(map(len, remaining)) == sum(map(len, parts)):
                     kept.append(manifest)
                 else:
@@ -150,8 +159,22 @@ def _full_compaction(
     return kept + written
 
 
-def _without(entries: RawEntries, deleted: Set[Identity]) -> RawEntries:
-    """Return the ADD entries of files that are not deleted."""
-    adds = np.flatnonzero(entries.kinds == FileKind.ADD).tolist()
-    remaining = [i for i in adds if entries.identities[i] not in deleted] if deleted else adds
+def _without(entries: RawEntries, ahead: Counter[Identity]) -> RawEntries:
+    """Return the ADD entries of files that are not deleted by these or later entries.
+
+    Java drops files that are added once more behind their DELETE, as its rollback as latest and the next compaction
+    leave them.
+
+    Args:
+        entries: the next ones of all.
+        ahead: how many DELETE entries of each file are still to come; those of `entries` are taken off.
+    """
+    remaining = []
+    for i, (identity, kind) in enumerate(zip(entries.identities, entries.kinds.tolist(), strict=True)):
+        if kind == FileKind.DELETE:
+            ahead[identity] -= 1
+            if not ahead[identity]:
+                del ahead[identity]
+        elif identity not in ahead:
+            remaining.append(i)
     return entries if len(remaining) == len(entries) else entries.take(remaining)

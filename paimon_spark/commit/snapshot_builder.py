@@ -110,7 +110,7 @@ class SnapshotBuilder:
         changes = self._check(changes, latest, live, index, new_id)
         files, next_row_id = self._stamped(changes.files, latest, new_id)
         before = [] if latest is None else self._table.manifests.data_manifests(latest)
-        base = self._merge(before)
+        base = self._merge(before, revives=self._revives(before, files))
         delta = self._write("delta", files)
         changelog = self._write("changelog", changes.changelog)
         base_name, base_size = self.writer.write_list(base)
@@ -322,9 +322,24 @@ class SnapshotBuilder:
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
-    def _merge(self, before: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
+    def _revives(self, before: Sequence[ManifestFileMeta], files: Sequence[ManifestEntry]) -> bool:
+        """Tell whether a file gets a level that it had before: readers would miss it beside its old DELETE.
+
+        Java's rollback as latest leaves such an entry.
+        """
+        left = {entry.file.file_name for entry in files if entry.kind == FileKind.DELETE}
+        raised = {
+            (e.file.file_name, e.file.level) for e in files if e.kind == FileKind.ADD and e.file.file_name in left
+        }
+        if not raised:
+            return False
+        deletes = [meta for meta in before if meta.num_deleted_files]
+        found = self._table.manifests.read_columns(deletes, statistics=False)
+        return any((name, level) in raised for part in found for name, _, _, level, *_ in part.deleted())
+
+    def _merge(self, before: list[ManifestFileMeta], *, revives: bool = False) -> list[ManifestFileMeta]:
         """Merge the manifests of the latest snapshot; on retries only if what was merged is still their beginning."""
-        if self._merged is not None:
+        if self._merged is not None and not revives:
             merged_before, merged_after = self._merged
             if before[: len(merged_before)] == merged_before:
                 return [*merged_after, *before[len(merged_before) :]]
@@ -334,7 +349,7 @@ class SnapshotBuilder:
             write=self.writer.write_raw,
             may_hold=self._manifests_that_may_hold,
         )
-        after = merge_manifests(before, self._settings.manifest_merge, access)
+        after = merge_manifests(before, replace(self._settings.manifest_merge, always=revives), access)
         self._merged = (before, after)
         return after
 

@@ -166,6 +166,27 @@ class ManifestColumns(Sequence[ManifestEntry]):
         at = np.flatnonzero(self.kinds)
         return set(self.take(at)._identities()) if len(at) else set()
 
+    def revived(self, deleted: Set[Identity] = frozenset()) -> set[Identity]:
+        """Return the files that are deleted and then added again, in this order, so that readers miss them.
+
+        Args:
+            deleted: what DELETE entries before these name.
+        """
+        deletes = np.flatnonzero(self.kinds)
+        if not deleted and not len(deletes):
+            return set()
+        first = 0 if deleted else int(deletes[0])
+        names = {identity[0] for identity in deleted} | {self.file_names[at] for at in deletes}
+        suspects = [at for at, name in enumerate(self.file_names[first:], first) if name in names]
+        found, gone = set[Identity](), set[Identity]()
+        for kind, identity in zip(self.kinds[suspects], self.take(suspects)._identities(), strict=True):
+            if kind:
+                gone.add(identity)
+                found.discard(identity)
+            elif identity in gone or identity in deleted:
+                found.add(identity)
+        return found
+
     def without(self, deleted: Set[Identity]) -> ManifestColumns:
         """Return the ADD entries of files that are not among the deleted ones, in order."""
         if not deleted and not self.kinds.any():

@@ -17,7 +17,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_codec import decode_manifest, encode_entries
 from paimon_spark.spec.avro_container import AvroBlocks, read_container, read_containers
-from paimon_spark.spec.manifest import FileKind, ManifestEntry
+from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.manifest_records import MANIFEST_VERSION
 from paimon_spark.spec.manifest_walk import ManifestWalk, walk_blocks
 from paimon_spark.spec.metadata_schemas import SchemaCheck, plain_schema
@@ -179,8 +179,3 @@ def _identity(entry: ManifestEntry) -> Identity:
     plain = entry.partition, entry.bucket, file.level, file.file_name
     rare = tuple(file.extra_files), file.embedded_file_index, file.external_path
     return plain if rare == ((), None, None) else (*plain, *rare)
-
-
-def deleted_identities(entries: RawEntries) -> set[Identity]:
-    """What the DELETE entries name."""
-    return {entries.identities[i] for i in np.flatnonzero(entries.kinds == FileKind.DELETE).tolist()}

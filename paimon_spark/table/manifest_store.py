@@ -29,6 +29,7 @@ from paimon_spark.table.metadata_checks import (
     check_list_size,
     check_manifest,
     check_manifest_size,
+    check_none_revived,
     check_once,
     checked_changes,
     checked_kinds,
@@ -336,7 +337,9 @@ class ManifestStore:
                 parts.append(_filtered_files(waiting, file_filter))
                 waiting = []
         parts.append(_filtered_files(waiting, file_filter))
-        found = ManifestColumns.concat(parts).live()
+        changes = ManifestColumns.concat(parts)
+        check_none_revived(changes.revived(), self._paths.snapshot_path(snapshot.id))
+        found = changes.live()
         check_once(found.file_names, self._paths.snapshot_path(snapshot.id))
         return found
 
@@ -368,9 +371,11 @@ class ManifestStore:
             CorruptTableError: a manifest is missing or cannot be read.
         """
         manifests = self.data_manifests(snapshot)
-        deleted = set[Identity]()
+        deleted, revived = set[Identity](), set[Identity]()
         for columns in self.read_columns([m for m in manifests if m.num_deleted_files], statistics=False):
+            revived = (revived - columns.deleted()) | columns.revived(deleted)
             deleted |= columns.deleted()
+        check_none_revived(revived, self._paths.snapshot_path(snapshot.id))
         waiting: list[ManifestColumns] = []
         for columns in self.read_columns(manifests, statistics=statistics, at_once_bytes=_CHUNKS_AT_ONCE):
             living = columns.without(deleted)

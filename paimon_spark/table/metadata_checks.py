@@ -6,7 +6,7 @@ They find a file that was truncated, exchanged or overwritten before its entries
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from paimon_spark.spec.manifest import FileKind
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import FileChange, RecordedFile
-    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
     from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -131,13 +131,40 @@ def checked_rows(found: Iterable[ManifestColumns], snapshot: Snapshot, path: str
 
 
 def may_repeat(found: Iterable[ManifestColumns]) -> bool:
-    """Tell whether some file may be added once more than it is deleted; holds 16 bytes for each entry."""
-    hashes, changes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    """Tell whether some file may be added once more than it is deleted, or anew at the level that it has left.
+
+    Holds 24 bytes for each entry.
+    """
+    hashes, changes, places = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for columns in found:
-        hashes.append(np.fromiter(map(hash, columns.file_names), np.int64, len(columns)))
+        names = np.fromiter(map(hash, columns.file_names), np.int64, len(columns))
+        hashes.append(names)
         changes.append(np.where(columns.kinds == FileKind.ADD, 1, -1))
+        places.append((names ^ columns.levels)[columns.kinds == FileKind.ADD])
     _, place = np.unique(np.concatenate(hashes), return_inverse=True)
-    return bool((np.bincount(place, np.concatenate(changes)) > 1).any())
+    _, additions = np.unique(np.concatenate(places), return_counts=True)
+    return bool((np.bincount(place, np.concatenate(changes)) > 1).any() or (additions > 1).any())
+
+
+def check_none_revived(found: Collection[Identity], path: str) -> None:
+    """Check that no file came back after it was deleted: readers, which collect deletes first, would miss its rows.
+
+    Java's ``rollbackToAsLatest`` followed by a compaction leaves such files.
+
+    Args:
+        found: such files.
+        path: of the snapshot.
+
+    Raises:
+        CorruptTableError: there is one.
+    """
+    for name, *_ in found:
+        raise CorruptTableError(
+            f"Data file {name} is deleted and then added again, so readers of Java would miss its rows: its level was "
+            "lowered by a rollback of Java and raised by a compaction. CALL sys.compact_manifest "
+            "(PaimonTable.compact_manifest) mends the table.",
+            path=path,
+        )
 
 
 def check_once(names: Sequence[str], path: str) -> None:

@@ -1,5 +1,6 @@
 """Manifest merging keeps the live files, whatever was added and deleted, and keeps few manifests."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
@@ -97,6 +98,21 @@ def test_any_commits_keep_exactly_the_live_files(steps, merge_options):
             del live[name]
         live.update(new)
         assert sorted(store.live(manifests)) == sorted(live)
+
+
+@given(commits, options)
+def test_files_that_come_back_live(steps, merge_options):
+    """Java's rollback as latest and a compaction let a file return to a level: an ADD behind a DELETE."""
+    store, manifests, live = FakeManifests(), [], set()
+    for adds, deletes, seed in steps:
+        gone = [f"f{(seed + at) % 5}" for at in range(deletes)]
+        gone = [name for name in gone if name in live]
+        new = [name for name in (f"f{(seed // 7 + at) % 5}" for at in range(adds)) if name not in live]
+        manifests = merge_manifests(manifests, merge_options, store.access)
+        manifests += store.write_entries(delete(*gone) + add(*new))
+        live = live - set(gone) | set(new)
+        forced = merge_manifests(manifests, dataclasses.replace(merge_options, always=True), store.access)
+        assert sorted(store.live(forced)) == sorted(live)
 
 
 @given(commits)

@@ -1,5 +1,6 @@
 """Going back without forgetting: the state of a snapshot or tag is committed again."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,21 @@ import pytest
 
 from paimon_spark.commit import file_store_commit
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import CommitConflictError, CommitError, OptionError, SnapshotNotFoundError
+from paimon_spark.commit.metadata_commit import compact_manifests
+from paimon_spark.commit.whole_state import WholeState, commit_state
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitError,
+    CorruptTableError,
+    OptionError,
+    SnapshotNotFoundError,
+)
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.refs import rollback_as_latest, tags
 from paimon_spark.maintain.refs.rollback_as_latest import RollbackAsLatest, rollback_to_as_latest
 from paimon_spark.read.split_read import read_split
-from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.spec.manifest import FileKind
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.plans import plan_of
@@ -173,3 +183,56 @@ def test_a_file_that_goes_back_to_its_level_can_rise_again(tmp_path: Path, oracl
     assert len({entry.file.file_name for entry in now.manifests.live_entries(now.snapshots.latest())}) == 1
     latest = now.snapshots.get(3)
     assert (latest.total_record_count, latest.delta_record_count) == (2, 0)
+
+
+def rollback_as_java(table: FileStoreTable, snapshot_id: int) -> None:
+    """Commit what Java's ``rollbackToAsLatest`` does: a file at another level has a DELETE entry too."""
+    target = table.snapshots.get(snapshot_id)
+
+    def state(latest: Snapshot) -> WholeState:
+        here = {entry.identifier(): entry for entry in table.manifests.live_entries(latest)}
+        there = {entry.identifier(): entry for entry in table.manifests.live_entries(target)}
+        deleted = [replace(entry, kind=FileKind.DELETE) for key, entry in here.items() if key not in there]
+        added = [entry for key, entry in there.items() if key not in here]
+        return WholeState(target, list(here.values()), [*deleted, *added], None)
+
+    commit_state(table, "java", state)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("merge_min_count", ["99", "2"])
+def test_we_compact_after_a_rollback_of_java(tmp_path: Path, oracle: Any, merge_min_count: str) -> None:
+    options = {"write_only": "true", "manifest__merge_min_count": merge_min_count}
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **options)
+    commit(table, [message(table, data_file(table, {1: "a", 2: "b"}))])
+    for _ in range(2):
+        compact(load_table(table.path), full=True)
+        assert rows(load_table(table.path)) == dict(oracle.rows(table.path)) == {1: "a", 2: "b"}
+        rollback_as_java(load_table(table.path), 1)
+        assert rows(load_table(table.path)) == dict(oracle.rows(table.path)) == {1: "a", 2: "b"}
+
+
+@pytest.mark.oracle
+def test_a_file_that_java_raises_after_its_rollback_is_told_and_mended(tmp_path: Path, oracle: Any) -> None:
+    """Java's readers miss its rows, whatever manifests say later."""
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", write_only="true", manifest__merge_min_count="99")
+    commit(table, [message(table, data_file(table, {1: "a", 2: "b"}))])
+    oracle.compact(table.path)
+    rollback_as_java(load_table(table.path), 1)
+    oracle.compact(table.path)
+    assert dict(oracle.rows(table.path)) == {}
+    table = load_table(table.path)
+    latest = table.snapshots.get(4)
+    for refused in (
+        lambda: rows(table),
+        lambda: list(table.manifests.live_chunks(latest)),
+        lambda: table.manifests.check_live(latest),
+        lambda: compact(table, full=True),
+    ):
+        with pytest.raises(CorruptTableError, match=r"deleted and then added again.* sys\.compact_manifest"):
+            refused()
+    commit(table, [message(table, data_file(table, {3: "c"}))])
+    compact_manifests(table)
+    assert rows(load_table(table.path)) == dict(oracle.rows(table.path)) == {1: "a", 2: "b", 3: "c"}
+    compact(load_table(table.path), full=True)
+    assert rows(load_table(table.path)) == dict(oracle.rows(table.path)) == {1: "a", 2: "b", 3: "c"}

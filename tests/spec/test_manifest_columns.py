@@ -47,6 +47,16 @@ def test_a_lifted_file_is_another_file() -> None:
     assert list(columns(upgraded).live()) == upgraded[2:]
 
 
+def test_files_that_are_added_behind_their_delete_are_told() -> None:
+    rolled_back = [entry(ADD, level=5), entry(DELETE, level=5), entry(ADD), entry(DELETE), entry(ADD, level=5)]
+    assert {identity[0] for identity in columns(rolled_back).revived()} == {"f"}
+    assert list(columns(rolled_back).live()) == []
+    for healthy in (rolled_back[:3], [*rolled_back, entry(DELETE, level=5)], rolled_back[2:], rolled_back[:1]):
+        assert columns(healthy).revived() == set()
+    before = columns(rolled_back[:2]).deleted()
+    assert len(columns(rolled_back[2:]).revived(before)) == 1
+
+
 def test_adding_twice_is_an_error() -> None:
     with pytest.raises(PaimonError, match=r"Trying to add file f .* which is already added"):
         merge_entries([entry(ADD), entry(ADD)])
