@@ -3,10 +3,9 @@
 Equals Java's ``FileStoreCommitImpl`` (docs/internals/format.md §8), with exclusive publishing in place of "exists? then
 rename". Runs on the driver, once per write.
 
-Whether a commit keeps all columns of the rows that it writes anew.
-
-A job that opened the table before ALTER TABLE ADD COLUMN (or before a type was widened) reads files that others wrote
-since without the new column. Files or rows made of such a read would lose its values without a word.
+A commit must keep all columns of the rows that it writes anew. A job that opened the table before ALTER TABLE ADD
+COLUMN (or before a type was widened) reads files that others wrote since without the new column. Files or rows made of
+such a read would lose its values without a word.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.plan import new_user
 
 if TYPE_CHECKING:
-    from paimon_spark.commit.changes import Changes, CollectedChanges
+    from paimon_spark.commit.changes import Changes
     from paimon_spark.commit.concurrent_changes import RowsRead
-    from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
 
 

@@ -3,10 +3,8 @@
 Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``CommitCleaner`` (docs/internals/format.md
 §3.1, §3.2, §4).
 
-Statistics over the partitions of a manifest's entries.
-
-Equals Java's ``ManifestAvroWriter`` with full statistics per partition column (docs/internals/format.md §13): each
-entry counts once.
+The statistics over the partitions of a manifest's entries equal those of Java's ``ManifestAvroWriter`` with full
+statistics per partition column (docs/internals/format.md §13): each entry counts once.
 """
 
 from __future__ import annotations

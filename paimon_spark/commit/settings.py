@@ -1,8 +1,7 @@
 """The options that concern a commit, read once; and the ones that a commit refuses.
 
-How long and how often a commit is tried again: the options ``commit.*retry*`` and ``commit.timeout``.
-
-Equals Java's ``RetryWaiter`` and the loop of ``FileStoreCommitImpl.tryCommit`` (docs/internals/format.md §8).
+How long and how often a commit is tried again say the options ``commit.*retry*`` and ``commit.timeout``. Equals Java's
+``RetryWaiter`` and the loop of ``FileStoreCommitImpl.tryCommit`` (docs/internals/format.md §8).
 """
 
 from __future__ import annotations

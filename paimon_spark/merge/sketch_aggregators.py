@@ -1,15 +1,10 @@
-"""Aggregate functions hll_sketch and theta_sketch: unions of Apache DataSketches' sketches.
-
-Source: Java ``FieldHllSketchAgg``, ``FieldThetaSketchAgg``, ``HllSketchUtil``, ``ThetaSketch``. The library
-``datasketches`` unites them pair by pair, as Java does, into the bytes that Java writes.
-
-Aggregate functions over values that are formats of their own, such as bitmaps and sketches.
+"""Aggregate functions over values that are formats of their own: hll_sketch, theta_sketch, rbm32 and rbm64.
 
 These are the only functions that go over values in Python: they are taken apart one by one.
 
-Aggregate functions rbm32 and rbm64: the union of serialized roaring bitmaps.
-
-Source: Java ``FieldRoaringBitmap32Agg``, ``FieldRoaringBitmap64Agg``.
+- Sketches (Java ``FieldHllSketchAgg``, ``FieldThetaSketchAgg``, ``HllSketchUtil``, ``ThetaSketch``): the library
+  ``datasketches`` unites them pair by pair, as Java does, into the bytes that Java writes.
+- Serialized roaring bitmaps (Java ``FieldRoaringBitmap32Agg``, ``FieldRoaringBitmap64Agg``): their union.
 """
 
 from __future__ import annotations

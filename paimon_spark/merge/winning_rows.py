@@ -1,8 +1,7 @@
 """Merge engines by which one row of each key wins as it is.
 
-Merge engine deduplicate: the newest row of a key wins, deletes included (Java ``DeduplicateMergeFunction``).
-
-Merge engine first-row: the oldest row of a key stays (Java ``FirstRowMergeFunction``).
+- deduplicate: the newest row of a key wins, deletes included (Java ``DeduplicateMergeFunction``).
+- first-row: the oldest row of a key stays (Java ``FirstRowMergeFunction``).
 """
 
 from __future__ import annotations

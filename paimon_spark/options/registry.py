@@ -1,11 +1,10 @@
 """The table of every option we know, and how a key given by a user finds its entry.
 
-The definitions of all options: `options.csv`, one row an option, and `refusals.csv`, the values that are refused.
+The definitions are in `options.csv`, one row an option, and in `refusals.csv`, the values that are refused. An empty
+cell means none. Defaults are written as a user writes a value (`128 mb`, `10 s`); `''` is the empty text. Several
+values of a cell have spaces between them.
 
-An empty cell means none. Defaults are written as a user writes a value (`128 mb`, `10 s`); `''` is the empty text.
-Several values of a cell have spaces between them.
-
-Options whose key has a free part: one per column, per index, or any ending; which keys they stand for.
+A key may have a free part: one per column, per index, or any ending.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 Rows hold descriptors of packs (tables with primary keys), descriptors of any files (``blob-descriptor-field``), or
 names of values of other tables (``blob-view-field``).
 
-Packs of BLOB values of tables with primary keys: data files hold descriptors of places in them.
-
-Java: ``PrimaryKeyBlobExternalizer``. A pack, ``*.managed.blob``, lies in a bucket's directory; compactions keep the
-descriptors, so that a pack serves many data files. Only files of the table's own directory are opened. Runs in tasks.
+Packs hold BLOB values of tables with primary keys (Java: ``PrimaryKeyBlobExternalizer``). A pack, ``*.managed.blob``,
+lies in a bucket's directory; compactions keep the descriptors, so that a pack serves many data files. Only files of the
+table's own directory are opened. Runs in tasks.
 """
 
 from __future__ import annotations

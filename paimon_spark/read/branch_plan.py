@@ -5,9 +5,8 @@ partitions that it has. The other gives the partitions that the first lacks. In 
 partition if the changes touch it, or, where two states are compared, if the later state has it. The ids, tags or times
 between which changes are read are looked up in each branch by itself. Planning runs on the driver.
 
-Reading the splits of two branches in tasks, each with the schemas and the merge engine of its branch.
-
-Light, since every task of a read imports it; `tags` plans such reads.
+Tasks read each split with the schemas and the merge engine of its branch. This module is light, since every task of a
+read imports it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The views of a table's rows: the rows themselves, and those with a name behind the ``$`` of the table's name.
 
-``t$ro``: the rows of the highest level only, which need no merging (Java ``ReadOptimizedTable``).
-
-What was written since the last full compaction is missing. A table without primary key has nothing to merge: ``$ro`` is
-the table itself.
+``t$ro`` has the rows of the highest level only, which need no merging (Java ``ReadOptimizedTable``): what was written
+since the last full compaction is missing. A table without primary key has nothing to merge: ``$ro`` is the table
+itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Sections and bins: which files must be read together, and how many make a split.
+"""Sections and bins: which files must be read together, by their key bounds, and how many make a split.
 
 Equals Java's ``IntervalPartition``, ``BinPacking.packForOrdered``, ``MergeTreeSplitGenerator`` and
 ``AppendOnlySplitGenerator`` (docs/internals/format.md §7).
-
-The sections of a bucket and their sorted runs, from the key bounds of its files (docs/internals/format.md §7).
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.split import SplitFile
 
 if TYPE_CHECKING:
-    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.read.split import DataSplit
     from paimon_spark.table.table import FileStoreTable
 
 T = TypeVar("T")

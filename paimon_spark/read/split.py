@@ -3,9 +3,8 @@
 Equals Java's ``DataSplit`` in meaning, not in bytes: a split never leaves this package's own processes. It carries no
 statistics, and a split of some files pickles to little more than the file names.
 
-The unit of comparing two states: files that only one of them has, of one bucket or of buckets that were rescaled.
-
-Equals Java's ``IncrementalSplit`` of a batch read. Plain values.
+Two states are compared by splits of files that only one of them has, of one bucket or of buckets that were rescaled
+(Java's ``IncrementalSplit`` of a batch read).
 """
 
 from __future__ import annotations

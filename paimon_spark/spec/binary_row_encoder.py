@@ -1,8 +1,7 @@
 """BinaryRow of whole columns at once (Java: ``InternalRowSerializer.toBinaryRow``), all in numpy.
 
-Every row is a whole number of 8-byte words, so the rows are built as one array of words.
-
-Columns of nested types as Python values with temporals as integers, as `binary_row_values` takes them.
+Every row is a whole number of 8-byte words, so the rows are built as one array of words. Columns of
+nested types are Python values with temporals as integers, as `binary_row_values` takes them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Shredded VARIANTs inside other columns: each becomes a plain one, at any depth. No Python loop over rows.
 
-The parts of a shredded VARIANT that a read touches: the columns of its paths, and what is not shredded.
-
-A value of these parts alone gives the same at the touched paths as the whole value, and is null where that is.
-Elements of arrays are read whole.
+A read touches parts of a shredded VARIANT: the columns of its paths, and what is not shredded. A value of these alone
+gives the same at the touched paths as the whole value, and is null where that is. Elements of arrays are read whole.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Follows the ORC v1 specification ("File Tail"): protocol buffers in chunks, which `orc_chunks` unpacks. Every length is
 checked, so hostile bytes raise ValueError; unpacked sizes are bounded.
 
-Parts of the stripes of an ORC file: pyarrow reads stripes whole, but its data sets read batches of some rows.
+pyarrow reads stripes whole, but its data sets read batches of some rows: so parts of stripes are read here.
 """
 
 from __future__ import annotations

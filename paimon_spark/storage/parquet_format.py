@@ -1,9 +1,8 @@
 """Parquet data files through pyarrow, with the columns that Java writes.
 
 Reading decodes only the wanted columns of the wanted row groups. Writing gathers rows to row groups of Java's block
-size. Physical types, annotations and ids are those of Java's ``ParquetSchemaConverter``.
-
-Table options as settings of pyarrow's Parquet writer.
+size. Physical types, annotations and ids are those of Java's ``ParquetSchemaConverter``; table options become settings
+of pyarrow's writer.
 """
 
 from __future__ import annotations

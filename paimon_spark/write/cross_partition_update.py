@@ -3,9 +3,7 @@
 Java: ``GlobalIndexAssigner`` and its ``ExistingProcessor``. Rows and known keys come to the task of their key, packed
 (`packed_rows`); there each engine's rule says where a row goes, and rows are packed for the task of their bucket.
 
-What becomes of a key that comes with another partition, by merge engine.
-
-Java: ``ExistingProcessor.create``.
+The merge engine says what becomes of a key that comes with another partition (Java: ``ExistingProcessor.create``).
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +32,6 @@ from paimon_spark.write.packed_rows import pack_chunk, unpack_rows
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
 from paimon_spark.write.task_write import chunk_bytes, combine_batches
-
-if TYPE_CHECKING:
-    from paimon_spark.spec.schema import TableSchema
 
 
 class KeyRule(Enum):

@@ -1,10 +1,9 @@
 """BLOB columns of tables with primary keys: values go to packs of the bucket, and rows hold descriptors from there on.
 
-Equals Java's ``PrimaryKeyBlobExternalizer``. Values leave the rows before these
-are buffered, sorted and merged, so that no value is held longer than the chunk of rows it came in. Each column has
-packs of its own. Runs in tasks.
+Equals Java's ``PrimaryKeyBlobExternalizer``. Values leave the rows before these are buffered, sorted and merged, so
+that no value is held longer than the chunk of rows it came in. Each column has packs of its own. Runs in tasks.
 
-The file beside a data file that names the packs its rows need (Java: ``ManagedBlobReferenceCollector``).
+A companion file of each data file names the packs its rows need (Java: ``ManagedBlobReferenceCollector``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Planning of a write: what a task must know about the table and the incoming columns, gathered once on the driver.
 
-What each bucket has left to compact, counted when a write is planned: so that its commit need not look again.
-
-Counts as Java's ``Levels.numberOfSortedRuns`` and ``BucketedAppendCompactManager.pickCompactBefore`` do. No file is
+What each bucket has left to compact is counted when a write is planned, so that its commit need not look again. It
+counts as Java's ``Levels.numberOfSortedRuns`` and ``BucketedAppendCompactManager.pickCompactBefore`` do. No file is
 opened.
 """
 
@@ -13,7 +12,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -36,10 +34,6 @@ from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
 from paimon_spark.write.key_ranges import KeyRanges
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.rows import RowMapping, map_columns
-
-if TYPE_CHECKING:
-    from paimon_spark.spec.manifest_columns import ManifestColumns
-    from paimon_spark.spec.schema import TableSchema
 
 
 def compaction_backlog(schema: TableSchema, files: ManifestColumns) -> dict[bytes, dict[int, int]]:

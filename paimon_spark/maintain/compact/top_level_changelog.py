@@ -1,9 +1,7 @@
 """The rows of a compaction to the top level, and their changelog: what became of the rows of that level.
 
 Equals Java's ``FullChangelogMergeTreeCompactRewriter``. Runs in tasks; memory is bounded by
-``read.merge.memory-budget``.
-
-What the options of changelog producers say about changelogs of compactions.
+``read.merge.memory-budget``. The options of changelog producers say which compactions have such a changelog.
 """
 
 from __future__ import annotations

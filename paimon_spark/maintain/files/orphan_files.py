@@ -5,7 +5,7 @@ manifest of any snapshot, tag or long-lived changelog of any branch names it, un
 else has the file. Files are listed before manifests are read, so that files committed meanwhile are kept. Files younger
 than a day (or another time) stay. The functions are small, so that a Spark job can list and read too.
 
-Which external paths belong to one table alone: only there, unreferenced files are its orphans.
+Some external paths belong to one table alone: only there, unreferenced files are its orphans.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ from paimon_spark.table.snapshot_store import ROLLED_BACK, SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.storage.file_io import FileIO

@@ -3,9 +3,8 @@
 Equals the tag methods of Java's ``AbstractFileStoreTable``, ``TagManager`` and ``TagTimeExpire``
 (docs/internals/format.md §9, docs/internals/spec/tags-proposal.txt).
 
-Files that tell other systems that a tag is there: option `tag.create-success-file`.
-
-Equals Java's ``SuccessFileTagCallback``: ``tag/tag-success-file/<tag>_SUCCESS`` comes with a new tag and goes when the
+With option `tag.create-success-file` a file tells other systems that a tag is there. Equals Java's
+``SuccessFileTagCallback``: ``tag/tag-success-file/<tag>_SUCCESS`` comes with a new tag and goes when the
 tag is deleted or expires; it stays as it is when the tag is replaced, renamed, or gone by a rollback.
 """
 

@@ -1,16 +1,11 @@
-"""Answers the parts of Spark's ``TableCatalog`` and ``StagingTableCatalog`` that make, change and drop tables.
+"""Answers what makes, changes and drops tables and databases; called on the driver, once per statement.
 
-Called on the driver, once per statement. CREATE and REPLACE come as columns, transforms and properties up to Spark 4.0,
-as one ``TableInfo`` from 4.1 on.
-
-Answers Spark's ``SupportsNamespaces``: the databases of a warehouse. Called on the driver, once per statement.
-
-Answers Spark's ``StagedTable``: tables that CREATE … AS SELECT and CREATE OR REPLACE make.
-
-As in the official connector the table is there (or emptied, with its new schema) before the query runs: its path and
-its snapshots are kept, and a query that reads the table it replaces reads the snapshot before.
-
-Spark's ``TableChange`` objects (ALTER TABLE, COMMENT ON TABLE) as changes of a Paimon schema.
+- ``TableCatalog``: CREATE and REPLACE come as columns, transforms and properties up to Spark 4.0, as one ``TableInfo``
+  from 4.1 on; ALTER TABLE and COMMENT ON TABLE as ``TableChange`` objects, which become changes of a Paimon schema.
+- ``StagingTableCatalog`` and ``StagedTable``: CREATE … AS SELECT and CREATE OR REPLACE. As in the official connector
+  the table is there (or emptied, with its new schema) before the query runs: its path and its snapshots are kept, and a
+  query that reads the table it replaces reads the snapshot before.
+- ``SupportsNamespaces``: the databases of a warehouse.
 """
 
 from __future__ import annotations

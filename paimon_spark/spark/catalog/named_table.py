@@ -1,22 +1,16 @@
-"""Answers Spark's ``Table`` as far as all tables answer alike: name, columns, partition columns, properties.
-
-Answers Spark's ``MetadataColumn``.
-"""
+"""Answers Spark's ``Table`` as far as all tables answer alike, and ``MetadataColumn``."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.loading import STREAMED
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
 from paimon_spark.spec.filter_text import quoted_name
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 
 def metadata_answers(columns: StructType) -> dict[str, Value]:

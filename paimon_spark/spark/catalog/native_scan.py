@@ -4,12 +4,11 @@ Rows then never pass through Python: reading costs what ``spark.read.parquet`` c
 files' directories is not asked for: which files there are, how large they are, where they are cut and what their
 partition is, is in the plan. No setting of the session may change the rows, as none changes those of our reader.
 
-How the JVM of a classic session opens the files of a table: by which URIs, with which settings.
-
-Local files it always can. Of other stores Hadoop must have the file system (``hadoop-aws`` and the like, which the
-session brings) and the right to read: that is tried once for each store and bucket, with one file of a scan. Options
-that we were given are passed on for our scans alone. They do not reach the session's settings, plans and logs. Hadoop
-keeps a file system for each scheme and bucket, whatever its settings: so a store with options has a scheme of its own.
+The JVM can always open local files. Of other stores Hadoop must have the file system (``hadoop-aws`` and the like,
+which the session brings) and the right to read: that is tried once for each store and bucket, with one file of a scan.
+Options that we were given are passed on for our scans alone. They do not reach the session's settings, plans and logs.
+Hadoop keeps a file system for each scheme and bucket, whatever its settings: so a store with options has a scheme of
+its own.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
     from paimon_spark.spark.catalog.position_filter import PositionFilter
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
-    from paimon_spark.spark.jvm.gateway import Gateway
     from paimon_spark.storage.file_io import FileIO
 
 

@@ -4,15 +4,13 @@ Every scan has a builder and a plan of its own, nothing that is pushed down is s
 `ScanPlan`; here it is told to Spark, on the driver. ``PaimonProxy`` in the JVM asks once for what is pushed down, once
 for the scan and once for its batch (see `answer_proxy`).
 
-Answers Spark's ``Scan`` for an aggregation by tasks: they send partial results, Spark aggregates these.
-
-Scans that read less: of some partitions, of rows that a join found, of some paths of VARIANT columns.
+An aggregation by tasks is a scan too: they send partial results, which Spark aggregates. Other scans read less: some
+partitions, rows that a join found, some paths of VARIANT columns.
 
 Spark pushes conditions like ``upper(p) = 'A'`` down to no source. ``PaimonPartitionFilters`` evaluates those that are
 over partition columns only for the values of each partition, by Spark's own functions, and tells the scan the positions
-of the partitions that are left. Runs on the driver.
-
-What the optimiser is told of the columns of a scan: what ANALYZE found (Java: ``PaimonStatistics``).
+of the partitions that are left. The optimiser is told of a scan's columns what ANALYZE found (Java:
+``PaimonStatistics``).
 """
 
 from __future__ import annotations
@@ -62,13 +60,9 @@ from paimon_spark.spec.statistics_values import value_of_text
 from paimon_spark.table.statistics import statistics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql.datasource import DataSourceReader
 
     from paimon_spark.read.aggregate import AggregateRows
-    from paimon_spark.spark.catalog.pushed_expressions import Tree
-    from paimon_spark.spark.catalog.scan_plan import ScanPlan
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.statistics_file import AnalyzedColumn

@@ -1,9 +1,8 @@
 """Answers Spark's ``Table``, ``ScanBuilder`` and ``Scan`` for system tables: ``SELECT * FROM `t$snapshots` ``.
 
 Rows are made on the driver when the scan is planned; only columns are pushed down, Spark filters. Few rows are
-constants of the query (`LocalScan`), which no task reads.
-
-Answers Spark's ``Table`` for the system tables of a catalog: ``SELECT * FROM paimon.sys.all_table_options``.
+constants of the query (`LocalScan`), which no task reads. The system tables of a catalog are here too:
+``SELECT * FROM paimon.sys.all_table_options``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Answers Spark's ``WriteBuilder`` and ``Write``: appends, the three kinds of overwrite, and where rows go first.
+"""Answers Spark's ``WriteBuilder``, ``Write`` and ``BatchWrite``: appends and the three kinds of overwrite.
 
-Answers Spark's ``BatchWrite``: planned and committed in this process, written by Spark's own Python tasks.
-
-Spark would start a Python process to plan a write and another one to commit it. Here both happen where the proxies
-live, so that a small INSERT is quick and an error arrives as one sentence instead of a traceback of a worker.
-
-What INSERT OVERWRITE, REPLACE WHERE and ``writeTo().overwrite(condition)`` replace, as options of our source.
+A builder is told what INSERT OVERWRITE, REPLACE WHERE or ``writeTo().overwrite(condition)`` replaces, which become
+options of our source, and where rows go first. Spark's own Python tasks write. Spark would start a Python process to
+plan a write and another one to commit it. Here both happen where the proxies live, so that a small INSERT is quick and
+an error arrives as one sentence instead of a traceback of a worker.
 """
 
 from __future__ import annotations
@@ -49,7 +47,6 @@ from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.table.support import check_writable
 
 if TYPE_CHECKING:
-    from paimon_spark.spark.catalog.distributed_rows import DistributedRows
     from paimon_spark.spark.catalog.loading import LoadedTable
     from paimon_spark.spark.source.table_write import TableWrite
     from paimon_spark.table.table import FileStoreTable

@@ -1,6 +1,4 @@
-"""The Arrow batches in which Spark hands the rows of a write of the catalog to Python (`session.arrow_batches`).
-
-How many rows Spark hands to Python at a time, in jobs of our own.
+"""The Arrow batches in which Spark hands the rows of a write to Python, and how many rows each has.
 
 Spark limits the bytes of an Arrow batch (`MOST_BYTES`, 64 MB by default), and to keep the limit it asks each column for
 its size after each row. That takes more time than writing the values. Our jobs go without that limit, and with few rows

@@ -1,11 +1,11 @@
 """Installs the hooks of ``format("paimon")`` in a session and in its clones.
 
-Answers ``scala.Function2``: Spark clones the session of a streaming query, without the catalogs that were put into it.
+Spark clones the session of a streaming query without the catalogs that were put into it: a hook puts them there.
 
-Rows that Spark has cached (``cache()``, CACHE TABLE) are read again after this process has changed their table.
-
-Spark does so after its own statements, for tables of the same name. It does not know of procedures, methods,
-`paimon_spark.sql`, saves by path, and of a table under another name. Other processes are not noticed: REFRESH TABLE.
+Another hook lets rows that Spark has cached (``cache()``, CACHE TABLE) be read again after this process has changed
+their table. Spark does so after its own statements, for tables of the same name. It does not know of procedures,
+methods, `paimon_spark.sql`, saves by path, and of a table under another name. Other processes are not noticed: REFRESH
+TABLE.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from paimon_spark.table.watchers import WATCHERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
     from paimon_spark.table.table import FileStoreTable
 
 

@@ -6,11 +6,9 @@ statement it asks Python whether Paimon knows it, or has an answer to it (see `f
 PARTITION has passed, what it drops; and of a ``DESCRIBE t c`` and an ANALYZE TABLE, whether it is such a statement.
 The class is generated here, since the methods of ``ParserInterface`` differ between versions of Spark.
 
-ALTER TABLE … DROP PARTITION by the first partition columns only, which Spark refuses for tables of catalogs.
-
-Spark lets a statement name all partition columns or none. In Paimon the first ones are enough, as in the official
-connector. Such a statement leaves the parser (see `parser`) with its partitions resolved, which Spark then takes as
-they are: the table is asked to drop rows with fewer values than it has partition columns.
+Spark lets ALTER TABLE … DROP PARTITION name all partition columns or none. In Paimon the first ones are enough, as in
+the official connector. Such a statement leaves the parser with its partitions resolved, which Spark then takes as they
+are: the table is asked to drop rows with fewer values than it has partition columns.
 """
 
 from __future__ import annotations

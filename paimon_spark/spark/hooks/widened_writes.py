@@ -1,4 +1,4 @@
-"""Option `write.merge-schema` of writes by the catalog: columns that only the rows have reach the write.
+"""Option `write.merge-schema` of writes and of MERGE by the catalog: columns that the table lacks are added to it.
 
 Spark refuses rows with more columns than their table before it asks the table. So a rule, a Java class, gives Python a
 write by name (``INSERT INTO … BY NAME``, ``writeTo``, ``saveAsTable``) before Spark compares columns, where the write
@@ -6,12 +6,11 @@ or the session sets the option. Python gives it a table that has those columns a
 when the write is planned, so EXPLAIN changes nothing. Writes by position never add columns, as in the official
 connector.
 
-MERGE WITH SCHEMA EVOLUTION, and option `write.merge-schema` of MERGE: columns that only the source has are added.
-
-Spark resolves ``UPDATE SET *`` and ``INSERT *`` by the columns of the target, and refuses assignments to columns that
-it lacks. So a rule, a Java class, gives Python a MERGE before names are resolved. Python gives it a target that has the
-columns already, and tells the stars by the columns of the source. They are added to the table when the statement runs.
-Equals Java's ``MergeSchemaEvolutionHelper``.
+So it is for MERGE WITH SCHEMA EVOLUTION, and for the option with MERGE. Spark resolves ``UPDATE SET *`` and ``INSERT
+*`` by the columns of the target, and refuses assignments to columns that it lacks. So a rule, a Java class, gives
+Python a MERGE before names are resolved. Python gives it a target that has the columns already, and tells the stars by
+the columns of the source. They are added to the table when the statement runs. Equals Java's
+``MergeSchemaEvolutionHelper``.
 """
 
 from __future__ import annotations

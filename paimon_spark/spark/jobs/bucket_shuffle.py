@@ -3,9 +3,8 @@
 A shuffle brings each row to the task of its bucket, which is told by an SQL expression, or by Python, which packs the
 rows; a pass writes, and answers with the task's commit message.
 
-Rows of a write in the order that ``clustering.columns`` asks for, so that statistics of its files rule out more.
-
-Spark cuts the rows into ranges and sorts each. On a curve Python tells the place of a row first, as bytes.
+Where ``clustering.columns`` asks for an order, so that statistics of files rule out more, Spark cuts the rows into
+ranges and sorts each. On a curve Python tells the place of a row first, as bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.message import TaskMessage
-    from paimon_spark.write.plan import WritePlan
 
 
 _PLACE = "place"

@@ -9,8 +9,7 @@ partitions. There `write.cross_partition_update` says where a row goes:
 - first-row: a row of a known key is left out, unless it has its key's partition.
 
 Rows and keys travel as Arrow streams; nothing is collected on the driver, and tasks spill what they cannot hold.
-
-How many keys each bucket of a table has, counted as a Spark job where its files do not say; and that job's work.
+How many keys each bucket has is counted by a Spark job where its files do not say.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Compaction of a table, or of all tables of databases, as Spark jobs; postponed rows are taken in first.
 
-Compaction that puts rows in order, as Spark jobs: one takes a sample, one brings ranges of rows to their tasks.
-
-Rows travel packed, as Arrow streams of one range each: the shuffle moves a few large values, and sorts them by range.
+Compaction that puts rows in order takes two jobs: one takes a sample, one brings ranges of rows to their tasks. Rows
+travel packed, as Arrow streams of one range each: the shuffle moves a few large values, and sorts them by range.
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.maintain.compact.row_order import AskedOrder
-    from paimon_spark.maintain.compact.scope import CompactScope
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable

@@ -25,7 +25,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["offset", json]``                  an ``Offset`` of a stream; ``["limit", rows]`` a ``ReadLimit`` (null: none)
 ===================================== =====================================================
 
-``PaimonEntry`` of a JVM: where Python hands over what Java then answers by itself (see `answer_proxy`).
+Python hands over what Java then answers by itself to ``PaimonEntry`` of the JVM.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from paimon_spark.spark.jvm.java_sources import new_object
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+    from paimon_spark.spark.jvm.gateway import Gateway
 
 
 _ENTRIES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()

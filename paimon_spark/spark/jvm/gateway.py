@@ -4,7 +4,7 @@ A `Proxy` answers a Java interface in Python. Spark calls it in the driver only,
 it travels to a task. What a proxy raises arrives in Spark as the Java exception that Spark itself would raise, so that
 users see Spark's own errors (`docs/internals/spark_sql.md`, "Clean errors out of proxies").
 
-Proxies for ``java.util.function.Function``: how a Java class of this package asks Python.
+A Java class of this package asks Python through a proxy for ``java.util.function.Function``.
 """
 
 from __future__ import annotations

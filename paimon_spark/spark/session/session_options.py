@@ -2,9 +2,8 @@
 
 What is given nearer to the read or write wins; of the options that name a point of time only the nearest ones count.
 
-Options of other formats that users try first: those that have an equal here, and advice for the others.
-
-The options of a write that say how the columns of a table become those of its rows.
+Options of other formats that users try first are known here: some have an equal, for the others there is advice. So are
+the options of a write that say how the columns of a table become those of its rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tasks that aggregate the rows they read: a row for each group goes to Spark.
-
-Tasks that count rows: a row for each group of partitions goes to Spark, and no row of the table.
-"""
+"""Tasks that aggregate or count the rows they read: a row for each group goes to Spark, and no row of the table."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from paimon_spark.spec.arrow_types import to_arrow_type
 
 if TYPE_CHECKING:
     from paimon_spark.read.aggregate import Aggregation
-    from paimon_spark.spark.source.reader import PaimonReader
     from paimon_spark.table.table import FileStoreTable
 
 

@@ -1,8 +1,7 @@
 """Defaults of columns: the text that a schema keeps for a DEFAULT clause, and the SQL that a kept text means.
 
 Spark fills columns that an INSERT leaves out, and DEFAULT in VALUES, with ``CURRENT_DEFAULT`` of a column's metadata.
-
-The texts that schemas keep for defaults of arrays, maps and structs.
+Schemas keep defaults of arrays, maps and structs as texts of their own.
 """
 
 from __future__ import annotations

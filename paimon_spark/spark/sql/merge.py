@@ -5,10 +5,8 @@ sides: it is a `MergeStatement`. Rows of a primary-key table are written with th
 rows are marked in deletion vectors, or the files that hold them are written anew. One job evaluates the source, one
 snapshot of the table is read, and one snapshot comes of it.
 
-A MERGE by the primary key that needs no join: what each clause would make of a row of the source.
-
-`merge_strategy` says which statements these are. Whether a key is there, the task that writes its bucket finds out
-(`spark.jobs.keyed_merges`).
+A MERGE by the primary key may need no join (`merge_strategy` says which): what each clause would make of a row of the
+source goes to the task that writes its bucket, which finds out whether the key is there (`spark.jobs.keyed_merges`).
 """
 
 from __future__ import annotations
@@ -52,8 +50,7 @@ from paimon_spark.write.unique_keys import has_each_key_once
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
-    from paimon_spark.spark.sql.merge_rows import MergeRows, MergeStatement
+    from paimon_spark.spark.sql.merge_rows import MergeStatement
     from paimon_spark.spark.sql.merge_strategy import MergeStrategy
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema

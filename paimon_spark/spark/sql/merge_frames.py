@@ -1,8 +1,7 @@
 """A MERGE whose sides are DataFrames, and whose conditions and values are Columns or SQL over both. On any session.
 
 Both sides have an alias, by which conditions and values name their columns. Values are cast as Spark stores values.
-
-What the SQL text of a MERGE compares and assigns, as far as it is plain: columns behind the aliases of two sides.
+What SQL text compares and assigns is known as far as it is plain: columns behind the aliases of two sides.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Both fronts show the same columns (`table_struct`) and properties (`table_properties`); what a command makes of them is
 Spark's (``DescribeTableExec``, ``ShowCreateTableExec``).
 
-CHAR(n) and VARCHAR(n) columns as they were declared; Spark shows both as STRING where it only reads them.
+CHAR(n) and VARCHAR(n) columns are shown as they were declared; Spark shows both as STRING where it only reads them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The part of a `PaimonTable` about tags and about going back to an earlier state.
-
-The part of a `PaimonTable` about branches.
-"""
+"""The parts of a `PaimonTable` about tags, branches and going back to an earlier state."""
 
 from __future__ import annotations
 

@@ -1,19 +1,13 @@
 """MERGE INTO of Paimon tables. A query of Spark gives the source; `sql.merge_frames` joins it with the target.
 
 Conditions and values are expressions over the aliases of both sides; subqueries in them are columns of the source's
-query (`merges`). Parameters are replaced by their values before.
-
-Subqueries in conditions and values of a MERGE: the query of the source works them out, as columns of its own.
+query, which works them out. Parameters are replaced by their values before: Spark binds arguments only in whole
+statements. It also says what an argument is: it evaluates each once, and tells its type.
 
 Spark's expressions of DataFrames know no subqueries whose tables are DataFrames. A condition or value over the source
 is worked out as a whole; of others the scalar subqueries and EXISTS that name no column of the target. The rest is
 refused by name: IN subqueries of the target's columns, those that are correlated with the target, and those of clauses
 NOT MATCHED BY SOURCE, where there is no row of the source.
-
-The arguments of a statement written into its text, for statements whose pieces Spark gets as expressions.
-
-Spark binds arguments only in whole statements. It also says here what an argument is: it evaluates each once, and tells
-its type.
 """
 
 from __future__ import annotations
@@ -50,8 +44,6 @@ from paimon_spark.spec.filter_text import quoted_name, spark_literal
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.spark.text.parsing import Token
-    from paimon_spark.spark.text.queries import Context
     from paimon_spark.spec.schema_merge import MergeRules
     from paimon_spark.table.table import FileStoreTable
 

@@ -3,11 +3,9 @@
 Spark takes DataFrames as arguments of ``spark.sql``. On Connect they travel inside the query's own plan, on a classic
 session as temporary views that are gone once the query is analysed: nothing is left behind in either.
 
-Clauses behind a table's name in a query: VERSION AS OF, TIMESTAMP AS OF, WITH ('option' = 'value').
-
-They are cut out of the text before it is parsed as SQL, blanks taking their place, so that all places stay the same.
-
-The columns that a query can name. Only these are read.
+Clauses behind a table's name (VERSION AS OF, TIMESTAMP AS OF, WITH ('option' = 'value')) are cut out of the text before
+it is parsed as SQL; blanks take their place, so that positions stay the same. Only the columns that a query can name
+are read.
 """
 
 from __future__ import annotations

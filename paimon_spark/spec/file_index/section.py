@@ -1,6 +1,6 @@
 """One index among the bytes of a container, read piece by piece and never beyond its end.
 
-What the readers of indexes raise; who knows the file turns it into a `CorruptTableError` that names it.
+Readers of indexes raise an error of this module; who knows the file turns it into a `CorruptTableError` that names it.
 """
 
 from __future__ import annotations

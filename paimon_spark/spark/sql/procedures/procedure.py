@@ -1,8 +1,7 @@
 """What a procedure is: a name, arguments, columns of its result, and a function that runs on the driver.
 
 Nothing here knows the JVM: the catalog of a classic session and ``paimon_spark.sql`` of a Connect session both call it.
-
-The tables and databases that arguments of a CALL name, for both fronts.
+Both find here the tables and databases that arguments of a CALL name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The procedures that mark partitions and mend metadata (Java: ``MarkPartitionDoneProcedure`` and others).
+"""The procedures that mend a table: its partitions' marks, metadata, files that nothing needs, and consumers.
 
-The procedures that delete files which nothing needs (Java: ``RemoveOrphanFilesProcedure`` and others).
-
-The procedures that move and delete consumers (Java: ``ResetConsumerProcedure``, ``ClearConsumersProcedure``).
+Java: ``MarkPartitionDoneProcedure``, ``RemoveOrphanFilesProcedure``, ``ResetConsumerProcedure``,
+``ClearConsumersProcedure`` and others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The procedures that make, change and delete tags (Java: ``CreateTagProcedure`` and its siblings).
+"""The procedures for tags and branches, and those that go back to an earlier state.
 
-The procedures that make, move and delete branches (Java: ``CreateBranchProcedure`` and its siblings).
-
-The procedures that go back to an earlier state (Java: ``RollbackProcedure`` and its siblings).
+Java: ``CreateTagProcedure``, ``CreateBranchProcedure``, ``RollbackProcedure`` and their siblings.
 """
 
 from __future__ import annotations
