@@ -28,14 +28,6 @@ package org.apache.spark.sql.paimon.shims {
   }
 }
 
-package org.apache.spark.sql.test {
-  trait SharedSparkSession
-}
-
-package org.apache.spark.sql.streaming {
-  trait StreamTest
-}
-
 package org.apache.spark.sql {
   import org.apache.spark.SparkFunSuite
   import org.apache.spark.sql.catalyst.plans.logical.Sort
@@ -45,6 +37,7 @@ package org.apache.spark.sql {
       SparkSession.getDefaultSession.get.asInstanceOf[classic.SparkSession]
     protected def sql(text: String): classic.DataFrame = spark.sql(text)
     protected def sparkContext = spark.sparkContext
+    protected implicit def sqlContext: SQLContext = spark.sqlContext
     protected object testImplicits extends classic.SQLImplicits {
       override def session: classic.SparkSession = self.spark
     }
@@ -95,6 +88,20 @@ package org.apache.spark.sql {
         case (key, None) => spark.conf.unset(key)
       }
     }
+  }
+}
+
+package org.apache.spark.sql.test {
+  trait SharedSparkSession extends org.apache.spark.sql.QueryTest
+}
+
+package org.apache.spark.sql.streaming {
+  import org.scalatest.concurrent.{Signaler, ThreadSignaler, TimeLimits}
+  import org.scalatest.time.{Seconds, Span}
+
+  trait StreamTest extends org.apache.spark.sql.QueryTest with TimeLimits {
+    protected implicit val signaler: Signaler = ThreadSignaler
+    protected val streamingTimeout: Span = Span(100, Seconds)
   }
 }
 
@@ -152,6 +159,11 @@ package org.apache.paimon.spark {
     def loadTable(table: String): FileStoreTable = loadTable(dbName0, table)
     def loadTable(database: String, table: String): FileStoreTable =
       paimonCatalog.getTable(Identifier.create(database, table)).asInstanceOf[FileStoreTable]
+  }
+
+  /** There is no REST catalog: what these suites ask of SQL is asked of a directory. */
+  class PaimonSparkTestWithRestCatalogBase extends PaimonSparkTestBase {
+    protected val warehouse: String = "official"
   }
 }
 

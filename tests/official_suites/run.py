@@ -1,11 +1,15 @@
 """Run the official project's Spark suites on this package: `run.py --sources GIT_DIRECTORY --files REGEX`.
 
-One line per case: passed, or what failed. Cases that need the official connector's classes are listed as not readable.
+One line per case: passed, or what failed, also in `WORK/results.jsonl`: `--resume` goes on after the last one, and
+`--report` counts them. Cases that need the official connector's classes are listed as not readable. `reasons.csv` says
+of failing cases why they fail on purpose: a report counts them by reason, and lists the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import json
 import os
 import re
 import sys
@@ -33,7 +37,12 @@ def needed_jars() -> list[str]:
     names += [("org.scalactic", "scalactic_2.13")]
     bundle = sorted((Path(cache_dir()) / "jars").glob("paimon-bundle-*.jar"))[-1]
     alone = [*((*name, _TEST) for name in names), ("org.assertj", "assertj-core", "3.23.1")]
-    return [*fetched(f"official-suites-{_TEST}", alone), str(bundle)]
+    alone += [("org.junit.jupiter", "junit-jupiter-api", "5.8.1"), ("org.opentest4j", "opentest4j", "1.2.0")]
+    alone += [
+        ("org.junit.platform", "junit-platform-commons", "1.8.1"),
+        ("org.apiguardian", "apiguardian-api", "1.1.2"),
+    ]
+    return [*fetched(f"official-suites-{_TEST}-junit", alone), str(bundle)]
 
 
 def session(jars: list[str], warehouse: str) -> Any:
@@ -49,7 +58,8 @@ def session(jars: list[str], warehouse: str) -> Any:
         .config("spark.driver.extraClassPath", os.pathsep.join(jars))
         .config(
             "spark.driver.extraJavaOptions",
-            f"-Dofficial.warehouse={warehouse} -Xss8m -Duser.timezone=America/Los_Angeles",
+            f"-Dofficial.warehouse={warehouse} -Duser.timezone=America/Los_Angeles "
+            "-Xss8m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short statements: compiling them well takes longer
         )
         .config("spark.sql.session.timeZone", "America/Los_Angeles")
         .config("spark.sql.warehouse.dir", tempfile.mkdtemp())
@@ -73,6 +83,31 @@ def suites(classes: Path) -> list[str]:
     return sorted(name for name in names if "$" not in name and re.search(r"(Test|Suite|Case)$", name))
 
 
+def reason(suite: str, case: str, said: str) -> str | None:
+    """Why a case fails on purpose: the first line of `reasons.csv` whose suite, case and answer match."""
+    with (Path(__file__).parent / "reasons.csv").open() as lines:
+        for line in csv.DictReader(lines):
+            found = (line["suite"], suite), (line["case"], case), (line["answer"], said)
+            if all(re.search(pattern, text, re.DOTALL) for pattern, text in found):
+                return line["reason"]
+    return None
+
+
+def report(results: Path) -> str:
+    """How many cases passed and failed, by reason; then the failures without one."""
+    last = {(one["suite"], one["case"]): one for one in map(json.loads, results.read_text().splitlines())}
+    counts: Counter[str] = Counter()
+    open_failures = []
+    for one in last.values():
+        said = one["said"]
+        why = None if said in ("passed", "ignored") else reason(one["suite"], one["case"], said)
+        counts[said if said in ("passed", "ignored") else why or "failed"] += 1
+        if said not in ("passed", "ignored") and why is None:
+            open_failures.append(f"{one['seconds']:5.1f} s {one['suite']}: {one['case']}: {said[:900]!r}")
+    lines = [f"{count:5} {what}" for what, count in counts.most_common()]
+    return "\n".join([*lines, f"{len(last):5} cases", *sorted(open_failures)])
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--sources", required=True, help="the git directory of a checkout of apache/paimon")
@@ -82,10 +117,16 @@ def main() -> int:
     options.add_argument("--files", default="", help="compile only files whose name matches")
     options.add_argument("--again", action="store_true", help="run what was compiled before")
     options.add_argument("--suites", default="", help="run only suites whose name matches")
+    options.add_argument("--first", default="$^", help="run the suites whose name matches before the others")
     options.add_argument("--cases", default="", help="run only cases whose name matches")
+    options.add_argument("--resume", action="store_true", help="do not run again what has a result")
+    options.add_argument("--report", action="store_true", help="run nothing; count the results of before")
     options.add_argument("--seconds", type=int, default=120, help="for one case")
     chosen = options.parse_args()
     work = Path(chosen.work)
+    if chosen.report:
+        print(report(work / "results.jsonl"))
+        return 0
     sources, classes = work / "sources", work / "classes"
     jars = needed_jars()
     if not chosen.again:
@@ -94,28 +135,41 @@ def main() -> int:
         cut = compiled(take(chosen.sources, sources, chosen.files), os.pathsep.join([*spark_jars(), *jars]), classes)
         (work / "not_readable.txt").write_text("".join(f"not readable: {what}\n" for what in cut))
     print((work / "not_readable.txt").read_text(), end="")
-    spark = session([str(classes), *jars], tempfile.mkdtemp())
+    run_all(work, [str(classes), *jars], chosen)
+    print(report(work / "results.jsonl"))
+    return 0
+
+
+def run_all(work: Path, jars: list[str], chosen: argparse.Namespace) -> None:
+    """Run the chosen cases in one session, and write each answer as it comes."""
+    results = work / "results.jsonl"
+    done = set()
+    if chosen.resume and results.exists():
+        done = {(one["suite"], one["case"]) for one in map(json.loads, results.read_text().splitlines())}
+    spark = session(jars, tempfile.mkdtemp())
     runner = spark._jvm.official.Runner
-    counts: Counter[str] = Counter()
-    for suite in suites(classes):
-        if not re.search(chosen.suites, suite):
-            continue
-        try:
-            names = list(runner.cases(suite))
-        except Py4JJavaError as error:  # an abstract class, or one that is no suite
-            if "InstantiationException" not in str(error):
-                print(f"not a suite: {suite}: {str(error)[:300]!r}", flush=True)
-            continue
-        for name in names:
-            if re.search(chosen.cases, name):
+    for suite in sorted(suites(work / "classes"), key=lambda name: not re.search(chosen.first, name)):
+        short = suite.rpartition(".")[2]
+        for name in cases(runner, suite) if re.search(chosen.suites, suite) else []:
+            if re.search(chosen.cases, name) and (short, name) not in done:
                 start = time.monotonic()
                 said = runner.run(suite, name, chosen.seconds)
-                counts[said if said in ("passed", "ignored") else "failed"] += 1
                 took = time.monotonic() - start
-                print(f"{took:5.1f} s {suite.rpartition('.')[2]}: {name}: {said[:900]!r}", flush=True)
-    print(dict(counts))
+                with results.open("a") as log:
+                    one = {"suite": short, "case": name, "seconds": round(took, 1), "said": said[:3000]}
+                    log.write(json.dumps(one) + "\n")
+                print(f"{took:5.1f} s {short}: {name}: {said[:900]!r}", flush=True)
     spark.stop()
-    return 0
+
+
+def cases(runner: Any, suite: str) -> list[str]:
+    """The cases of a class; none of one that is no suite."""
+    try:
+        return list(runner.cases(suite))
+    except Py4JJavaError as error:
+        if "InstantiationException" not in str(error):  # not an abstract class
+            print(f"not a suite: {suite}: {str(error)[:300]!r}", flush=True)
+        return []
 
 
 if __name__ == "__main__":
