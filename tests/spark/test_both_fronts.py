@@ -1,5 +1,7 @@
 """One decision for both fronts: `spark.sql` over a catalog and `paimon_spark.sql` say and do the same."""
 
+import datetime as dt
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -57,6 +59,49 @@ def test_what_is_shown(session: SparkSession, statement: str) -> None:
     assert str(two).replace("db.two", "db.one").replace("/two", "/one").replace("'two'", "'one'") == str(
         rows(session.sql(f"{statement} fronts.db.one"))
     )
+
+
+@pytest.mark.parametrize("front", ["catalog", "text"])
+def test_a_partition_is_described_as_the_official_connector_does(session: SparkSession, front: str) -> None:
+    run = run_by(session, front)
+    run(
+        "CREATE TABLE IF NOT EXISTS fronts.db.dated (id INT NOT NULL, name STRING DEFAULT 'Bob', "
+        "age INT COMMENT 'Age', y INT COMMENT 'Year', d DATE) PARTITIONED BY (y, d)"
+    ).collect()
+    day = dt.date(2025, 9, 20 + len(front))
+    run(f"INSERT INTO fronts.db.dated VALUES (1, 'a', 16, 2025, DATE '{day}'), (2, 'b', 17, 2025, DATE '{day}')")
+    partition = f"PARTITION (d = '{day}', Y = 2025)"
+    table = paimon_spark.PaimonTable.for_path(session, rows(run("SHOW TBLPROPERTIES fronts.db.dated ('path')"))[0][1])
+    files = [row for row in table.files().collect() if str(day) in row.partition]
+    millis = max(int(file.creation_time.timestamp() * 1000) for file in files)
+    created = dt.datetime.fromtimestamp(millis // 1000).astimezone()
+    size = sum(file.file_size_in_bytes for file in files)
+    counts = f"fileCount={len(files)}, fileSizeInBytes={size}, lastFileCreationTime={millis}, recordCount=2"
+    assert rows(run(f"DESC fronts.db.dated {partition}")) == rows(run("DESCRIBE TABLE fronts.db.dated"))
+    for word in ("EXTENDED", "FORMATTED"):
+        shown = rows(run(f"DESCRIBE {word} fronts.db.dated {partition}"))
+        assert shown[: len(shown) - 12] == rows(run("DESCRIBE EXTENDED fronts.db.dated"))
+        assert shown[-12:] == [
+            ("", "", ""),
+            ("# Detailed Partition Information", "", ""),
+            ("Database", "db", ""),
+            ("Table", "dated", ""),
+            ("Partition Values", f"[y=2025, d={day}]", ""),
+            ("Partition Parameters", f"{{{counts}}}", ""),
+            ("Created Time", created.strftime("%a %b %d %H:%M:%S %Z %Y"), ""),
+            ("Last Access", "UNKNOWN", ""),
+            ("Partition Statistics", f"{size} bytes, 2 rows", ""),
+            ("", "", ""),
+            ("# Column Not Null", "", ""),
+            ("id", "int", "NOT NULL"),
+        ]
+    for wrong in ("(y = 2025)", "(y = 2024, d = '2025-09-20')", "(y = NULL, d = NULL)", "(nope = 1, y = 2025)"):
+        with pytest.raises((PySparkException, paimon_spark.PaimonError), match=r"PARTITIONS_NOT_FOUND"):
+            run(f"DESCRIBE fronts.db.dated PARTITION {wrong}").collect()
+    if front == "catalog":
+        extended = run(f"SHOW TABLE EXTENDED IN fronts.db LIKE 'dated' {partition}").head().information
+        assert f"fileSizeInBytes: {size}" in extended
+        assert "recordCount: 2" in extended
 
 
 def test_location_is_shown_once(session: SparkSession) -> None:

@@ -22,7 +22,7 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.sql.read_version import refuse_branch_of_session
 from paimon_spark.spark.sql.row_changes import refuse_older_state
-from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses
+from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses, partition_counts
 from paimon_spark.spec import data_types as t
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.two_branches import live_partitions, matching_partitions
@@ -74,15 +74,7 @@ class PartitionsProxy(AnswerProxy):
 
     def loadPartitionMetadata(self, ident: JavaObject) -> JavaObject:
         """SHOW TABLE EXTENDED … PARTITION: how many rows and files there are."""
-        table, values = self.loaded.table, self._values(ident)
-        entries = table.manifests.live_entries(table.snapshots.latest())
-        rows = table.manifests.partition_batch([entry.partition for entry in entries]).to_pylist()
-        files = [entry.file for entry, row in zip(entries, rows, strict=True) if row == values]
-        counts = {
-            "numFiles": len(files),
-            "numRows": sum(file.row_count for file in files),
-            "totalSize": sum(file.file_size for file in files),
-        }
+        counts = partition_counts(self.loaded.table, self._values(ident)) or {}
         return self.gateway.string_map({key: str(count) for key, count in counts.items()})
 
     def createPartition(self, ident: JavaObject, _properties: Any) -> None:

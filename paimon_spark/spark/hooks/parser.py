@@ -13,16 +13,23 @@ are: the table is asked to drop rows with fewer values than it has partition col
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
+from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, scala_seq
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError, thrown
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
-from paimon_spark.spark.sql.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, parse_tag_statement
+from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PARTITION
+from paimon_spark.spark.sql.procedures.tag_statements import (
+    ALTER_TAGS,
+    DESCRIPTION,
+    parse_tag_statement,
+    quoted_name,
+)
 from paimon_spark.spec.filter_text import spark_literal
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
@@ -90,6 +97,11 @@ _PLAN = compat.LOGICAL_PLAN.name
 _DESCRIBE_COLUMN = compat.DESCRIBE_COLUMN.name
 _ANALYZE = (compat.ANALYZE_TABLE.name, compat.ANALYZE_COLUMN.name)
 _DROP = compat.DROP_PARTITIONS.name
+_OF_PARTITION = (  # from Spark 4.3 on the first
+    'plan.getClass().getSimpleName().equals("DescribeTablePartition") '
+    '|| plan.getClass().getSimpleName().equals("DescribeRelation") '
+    '&& text.toUpperCase(java.util.Locale.ROOT).contains("PARTITION")'
+)
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
 
@@ -109,6 +121,7 @@ def install_parser(gateway: Gateway, state: JavaObject) -> None:
         (_INTERFACE, parser),
         (FUNCTION, StatementProxy(gateway, state)),
         (FUNCTION, DropPartitionsProxy(gateway, state)),
+        (FUNCTION, DescribePartitionProxy(gateway, state)),
         generated=_source(gateway),
     )
     compat.SQL_PARSER.set(gateway, state, hooked)
@@ -131,12 +144,39 @@ class StatementProxy(FunctionProxy):
         catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
         if catalog is None:
             return None
-        quoted = "`" + catalog.replace("`", "``") + "`"
+        quoted = quoted_name((catalog,))
         if statement is None:
             return (
                 f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}({spark_literal(text)}, {spark_literal(catalog)})"
             )
         return f"CALL {quoted}.{SYSTEM_DATABASE}.{statement.procedure}({spark_literal(text)})"
+
+
+class DescribePartitionProxy(FunctionProxy):
+    """Translates DESCRIBE … PARTITION; answers ``java.util.function.Function``, on the driver."""
+
+    state = HeldWeakly()
+
+    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
+        super().__init__(gateway)
+        self.state = state
+
+    def apply(self, plan: JavaObject) -> str | None:
+        """Return the CALL statement that describes the partition; None where it is Spark's to answer."""
+        try:
+            table = tuple(java_list(plan.children().head().multipartIdentifier()))
+            given = plan.partitionSpec()
+            values = java_map(
+                given if given.getClass().getSimpleName().startswith(("Map", "HashMap")) else given.spec()
+            )
+        except CALL_ERRORS:
+            return None
+        catalog = paimon_catalog_of(self.gateway, self.state, table) if values else None
+        if catalog is None:
+            return None
+        extended = str(bool(plan.isExtended())).lower()
+        arguments = f"{spark_literal(quoted_name(table))}, {spark_literal(json.dumps(values))}, {extended}"
+        return f"CALL {quoted_name((catalog,))}.{SYSTEM_DATABASE}.{DESCRIBE_PARTITION}({arguments})"
 
 
 def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
@@ -161,15 +201,22 @@ def _source(gateway: Gateway) -> str:
         private final {_INTERFACE} spark;
         private final java.util.function.Function paimon;
         private final java.util.function.Function partitions;
+        private final java.util.function.Function descriptions;
 
         public {_CLASS}(
-                {_INTERFACE} spark, java.util.function.Function paimon, java.util.function.Function partitions) {{
+                {_INTERFACE} spark, java.util.function.Function paimon, java.util.function.Function partitions,
+                java.util.function.Function descriptions) {{
             this.spark = spark;
             this.paimon = paimon;
             this.partitions = partitions;
+            this.descriptions = descriptions;
         }}
 
         private {_PLAN} resolved({_PLAN} plan, String text) throws {_REFUSAL} {{
+            if ({_OF_PARTITION}) {{
+                Object call = descriptions.apply(plan);
+                return call == null ? plan : spark.parsePlan((String) call);
+            }}
             if (plan instanceof {_DESCRIBE_COLUMN} || plan.getClass().getSimpleName().equals("CreateTableLike")
                     || plan instanceof {_ANALYZE[0]} || plan instanceof {_ANALYZE[1]}) {{
                 Object call = paimon.apply(text);

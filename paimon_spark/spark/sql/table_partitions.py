@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.maintain.row_level import truncate
+from paimon_spark.table.system.groups import partition_sums
+from paimon_spark.table.system.live_files import epoch_millis
 from paimon_spark.table.two_branches import matching_partitions, own_partitions
 
 if TYPE_CHECKING:
@@ -31,6 +33,22 @@ def missing_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> list
     """
     keys = table.schema.partition_keys
     return [at for at in missing_clauses(table, clauses) if len(clauses[at]) == len(keys)]
+
+
+def partition_counts(table: FileStoreTable, values: Values) -> dict[str, int] | None:
+    """Return what is known of a whole partition by the names of Java's ``PartitionStatistics``; None without files."""
+    for live, sums in partition_sums(table):
+        directories = [live.partitions[number] for number in sums["partition"].to_pylist()]
+        found = live.table.manifests.partition_batch(directories).to_pylist()
+        for row, there in zip(sums.to_pylist(), found, strict=True):
+            if there == values:
+                return {
+                    "fileCount": row["file_count"],
+                    "fileSizeInBytes": row["file_size_in_bytes"],
+                    "lastFileCreationTime": epoch_millis(row["last_update_time"]) or 0,
+                    "recordCount": row["record_count"],
+                }
+    return None
 
 
 def empty_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> None:

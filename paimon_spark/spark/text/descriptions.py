@@ -8,6 +8,7 @@ from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.source.system_read import named_system_table
+from paimon_spark.spark.sql.procedures.describe_partition import DESCRIPTION_COLUMNS, described_partition
 from paimon_spark.spark.sql.procedures.procedure import ResultColumn
 from paimon_spark.spark.sql.table_descriptions import (
     create_statement,
@@ -40,14 +41,18 @@ def run_describe(context: Context, cursor: Cursor) -> DataFrame | None:
     name = target(context, cursor.name())
     if name is None:
         return None
+    spec = cursor.group() if cursor.take("PARTITION") else None
     if not cursor.at_end():
         raise UnsupportedError(f"DESCRIBE of a Paimon table takes no '{cursor.rest().source()}': leave it out")
     if system_table_in(name) is None:
-        rows = described_table(name.load(), name.parts, extended=extended)
+        table = name.load()
+        rows = described_table(table, name.parts, extended=extended)
+        if spec is not None:
+            values = partition_values(context, table, spec)
+            rows += described_partition(table, name.parts, values, extended=extended)
     else:
         rows = described_columns(struct_of(name))
-    columns = (ResultColumn("col_name", nullable=False), ResultColumn("data_type", nullable=False))
-    return rows_frame(context, (*columns, ResultColumn("comment")), rows)
+    return rows_frame(context, DESCRIPTION_COLUMNS, rows)
 
 
 def struct_of(name: TableName) -> StructType:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import TableNotFoundError
@@ -18,7 +17,7 @@ from paimon_spark.spec.partition_path import partition_value_text
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.system.definition import LONG, STRING, columns, required, table_of_rows
 from paimon_spark.table.system.groups import partition_sums
-from paimon_spark.table.system.live_files import LiveFiles
+from paimon_spark.table.system.live_files import LiveFiles, epoch_millis
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,7 +127,7 @@ def _partition_rows(table: FileStoreTable) -> Iterator[tuple[Any, ...]]:
             row["record_count"],
             row["file_size_in_bytes"],
             row["file_count"],
-            _instant(row["last_update_time"]),
+            epoch_millis(row["last_update_time"]),
             False,
         )
 
@@ -146,13 +145,6 @@ def _directory_name(live: LiveFiles, number: int) -> str:
         )
     )
     return "/".join(f"{key}={text}" for key, text in zip(layout.partition_keys, texts, strict=True))
-
-
-def _instant(local: datetime | None) -> int | None:
-    """Milliseconds since the epoch of a wall clock time here."""
-    if local is None:
-        return None
-    return int(local.replace(microsecond=0).timestamp()) * 1000 + local.microsecond // 1000
 
 
 def _table_options(catalog: FilesystemCatalog) -> pa.Table:

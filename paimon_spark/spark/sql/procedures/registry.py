@@ -9,6 +9,7 @@ from paimon_spark.spark.sql.foreign_statements import REFUSALS
 from paimon_spark.spark.sql.procedures.analyze import ANALYZE_PROCEDURES
 from paimon_spark.spark.sql.procedures.compact import COMPACT_PROCEDURES
 from paimon_spark.spark.sql.procedures.copies import COPY_PROCEDURES
+from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PROCEDURES
 from paimon_spark.spark.sql.procedures.expire import EXPIRE_PROCEDURES
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
 from paimon_spark.spark.sql.procedures.repairs import CONSUMER_PROCEDURES, ORPHAN_PROCEDURES, REPAIR_PROCEDURES
@@ -39,6 +40,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         *COPY_PROCEDURES,
         *TAG_STATEMENT_PROCEDURES,
         *ANALYZE_PROCEDURES,
+        *DESCRIBE_PROCEDURES,
         *REFUSALS,
     )
 }
