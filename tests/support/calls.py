@@ -1,13 +1,17 @@
-"""Counts calls of functions of the package, under whatever name a module has imported them."""
+"""Counts calls of functions of the package, under whatever name a module has imported them, and jobs of Spark."""
 
 from __future__ import annotations
 
 import functools
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @contextmanager
@@ -35,3 +39,16 @@ def _counting(function: Callable[..., Any], calls: Counter[str]) -> Callable[...
         return function(*given, **named)
 
     return call
+
+
+@contextmanager
+def jobs_of(spark: SparkSession) -> Iterator[list[int]]:
+    """Find the jobs that Spark starts while the block runs; the list is filled at its end."""
+    context, found = spark.sparkContext, list[int]()
+    group = f"counted {uuid.uuid4()}"
+    context.setJobGroup(group, group)
+    try:
+        yield found
+    finally:
+        found += context.statusTracker().getJobIdsForGroup(group)
+        context.setLocalProperty("spark.jobGroup.id", None)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
 
-_MOST_LOCAL_ROWS = 10_000
 _OUTPUT = 1  # field of DataSourceV2Relation
 _PARTITIONS, _ADVISORY = 2, 3  # fields of RepartitionByExpression
 _KNOWN_SIZES = ("Scan", "Range", "InMemory", "LogicalRelation", "LocalRelation", "OneRow")
@@ -98,9 +97,6 @@ class DistributedRows:
             return command
         self._seen = True
         child = query.child()
-        if child.getClass().getSimpleName() == "LocalRelation" and child.data().size() <= _MOST_LOCAL_ROWS:
-            self.one_task_per_bucket = True  # a few rows that the driver has: one task writes them, without a shuffle
-            return command.withNewQuery(compat.REPARTITION(self.gateway, 1, False, child))
         partitions = [quoted_name(name) for name in self.distribution.partitions]
         tasks = self.distribution.num_partitions
         self.key_ranges = self._ranges(child)

@@ -2,6 +2,9 @@
 
 Such a write is a job of its own (`jobs.shuffled_write`). Spark hands it the rows as a DataFrame, as to a V1 write: the
 rule that gives writes to themselves (`hooks.java_rules`) puts a table in a command's place that takes rows so.
+
+A few rows that the driver has (VALUES, a small local relation) are taken so too, for every kind of table whose rows any
+task can write: this process writes and commits them, without a job and without a Python worker.
 """
 
 from __future__ import annotations
@@ -16,8 +19,12 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.features import LOCAL_WRITES, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.plan_tables import local_batches
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
+from paimon_spark.spark.session.pyspark_members import java_frame
+from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spec.schema import BucketMode
@@ -26,9 +33,13 @@ from paimon_spark.storage.secrets import without_secrets
 if TYPE_CHECKING:
     from paimon_spark.spark.catalog.loading import LoadedTable
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _DYNAMIC = "OverwritePartitionsDynamic"
+_SHUFFLES = ("RepartitionByExpression", "RebalancePartitions")
+_MOST_ROWS = 10_000
+_MOST_BYTES = 16 << 20
 
 
 class _Builder(Protocol):
@@ -39,10 +50,26 @@ class _Builder(Protocol):
     overwriting: dict[str, str] | None
     names_errors: bool
 
+    def opened(self) -> FileStoreTable | None:
+        """The table as the statement opened it."""
+        ...
+
 
 def takes_rows(schema: TableSchema) -> bool:
     """Whether rows of a table are written so."""
     return schema.bucket_mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE_MODE) or clusters_writes(schema)
+
+
+def local_rows(gateway: Gateway, query: JavaObject) -> JavaObject | None:
+    """The rows of a query as Spark's ``LocalRelation``, where they are at hand and few; else None."""
+    if missing_of(gateway, LOCAL_WRITES):
+        return None
+    if query.getClass().getSimpleName() in _SHUFFLES:  # put there for this write: one writer needs none
+        query = query.child()
+    if query.getClass().getSimpleName() != "LocalRelation" or query.isStreaming():
+        return None
+    fits = 0 < query.data().size() <= _MOST_ROWS and int(str(query.stats().sizeInBytes())) <= _MOST_BYTES
+    return query if fits else None
 
 
 class RowWriteProxy(Proxy):
@@ -51,22 +78,49 @@ class RowWriteProxy(Proxy):
     interfaces = ("org.apache.spark.sql.connector.write.V1Write", "java.util.function.Function")
 
     def __init__(
-        self, gateway: Gateway, name: str, options: Mapping[str, str], *, overwrites: bool, names_errors: bool
+        self,
+        gateway: Gateway,
+        name: str,
+        options: Mapping[str, str],
+        *,
+        overwrites: bool,
+        names_errors: bool,
+        in_driver: bool = False,
+        opened: FileStoreTable | None = None,
     ) -> None:
+        """Keep the write.
+
+        Args:
+            gateway: the JVM.
+            name: of the table.
+            options: of our data source.
+            overwrites: whether something is replaced.
+            names_errors: whether errors keep their class.
+            in_driver: whether this process writes the rows, and no job does.
+            opened: the table as the statement opened it; None where the write opens it by its own options.
+        """
         super().__init__(gateway)
         self.name = name
         self.options = dict(options)
         self.overwrites = overwrites
         self.names_errors = names_errors
+        self.in_driver = in_driver
+        self.opened = opened
         self.taken = False
         """Whether the command hands over a DataFrame already."""
 
     @classmethod
-    def of(cls, builder: _Builder, options: Mapping[str, str]) -> RowWriteProxy:
+    def of(cls, builder: _Builder, options: Mapping[str, str], *, in_driver: bool = False) -> RowWriteProxy:
         """The write of a builder, by the options of our data source."""
-        overwrites = builder.overwriting is not None
-        name, named = builder.loaded.name, builder.names_errors
-        return cls(builder.gateway, name, options, overwrites=overwrites, names_errors=named)
+        return cls(
+            builder.gateway,
+            builder.loaded.name,
+            options,
+            overwrites=builder.overwriting is not None,
+            names_errors=builder.names_errors,
+            in_driver=in_driver,
+            opened=builder.opened() if in_driver else None,
+        )
 
     def apply(self, command: JavaObject) -> JavaObject:
         """The command that hands over a DataFrame; asked by a rule of Spark's optimizer (`hooks.java_rules`)."""
@@ -85,11 +139,17 @@ class RowWriteProxy(Proxy):
         write, analyzed = names.index("write"), names.index("analyzedQuery")
         some = self.gateway.jvm.scala.Option.apply
         taken = RowWriteProxy(
-            self.gateway, self.name, self.options, overwrites=self.overwrites, names_errors=self.names_errors
+            self.gateway,
+            self.name,
+            self.options,
+            overwrites=self.overwrites,
+            names_errors=self.names_errors,
+            in_driver=self.in_driver,
+            opened=self.opened,
         )
         taken.taken = True
         parts[write] = some(taken)  # another one: Spark keeps the command that it had where both are equal
-        if not parts[analyzed].isDefined():
+        if self.in_driver or not parts[analyzed].isDefined():
             parts[analyzed] = some(command.query())
         return made.copy(*parts)
 
@@ -123,7 +183,8 @@ class RowWriteProxy(Proxy):
 
     def toString(self) -> str:
         """For EXPLAIN; no two writes are equal."""
-        return f"PaimonRowWrite({self.name})@{id(self):x}"
+        where = ", in the driver" if self.in_driver else ""
+        return f"PaimonRowWrite({self.name}{where})@{id(self):x}"
 
     def toBatch(self) -> None:
         """Called where the rule is not in this session.
@@ -159,6 +220,8 @@ class InsertProxy(Proxy):
         self.options = write.options
         self.overwrites = write.overwrites
         self.names_errors = write.names_errors
+        self.in_driver = write.in_driver
+        self.opened = write.opened
 
     def insert(self, rows: JavaObject, _overwrite: bool) -> None:
         """Write and commit. Called once, when the statement is executed.
@@ -166,20 +229,34 @@ class InsertProxy(Proxy):
         Raises:
             PaimonError: as of every write.
         """
-        from paimon_spark.spark.jobs.shuffled_write import write_shuffled  # most writes do without it
-
         frame = DataFrame(rows, SparkSession(self.gateway.context, rows.sparkSession()))
         struct = StructType.fromJson(json.loads(rows.schema().json()))
         with without_secrets(self.options):
-            request = write_request(self.options, overwrite=self.overwrites)
-            table = target_table(request, struct)
             try:
-                replaced = overwrite_of(request, table) if self.overwrites else None
-                write_shuffled(frame, table, replaced, operation=request.operation)
+                if self.in_driver:
+                    self._write_here(frame, struct)
+                else:
+                    self._write_by_job(frame, struct)
             except CommitError as error:
                 if self.names_errors:
                     raise
                 raise PaimonError(f"{type(error).__name__}: {error}") from error
+
+    def _write_by_job(self, rows: DataFrame, struct: StructType) -> None:
+        from paimon_spark.spark.jobs.shuffled_write import write_shuffled  # most writes do without it
+
+        request = write_request(self.options, overwrite=self.overwrites)
+        table = target_table(request, struct)
+        replaced = overwrite_of(request, table) if self.overwrites else None
+        write_shuffled(rows, table, replaced, operation=request.operation)
+
+    def _write_here(self, rows: DataFrame, struct: StructType) -> None:
+        from paimon_spark.spark.jobs.compact_job import executor_of  # a plan is made without it
+
+        source = PaimonDataSource(self.options)
+        write = source.planned_write(struct, overwrite=self.overwrites, shuffled=True, opened=self.opened)
+        batches = local_batches(self.gateway, java_frame(rows).queryExecution().optimizedPlan())
+        write.commit([write.write_task(batches, 0)], executor_of(rows.sparkSession))
 
 
 class RowTableProxy(Proxy):

@@ -24,7 +24,7 @@ from paimon_spark.spark.catalog.distributed_rows import DistributedRows
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
 from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.catalog.python_source import python_write_builder
-from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
+from paimon_spark.spark.catalog.row_write import RowWriteProxy, local_rows, takes_rows
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
@@ -312,9 +312,16 @@ class WriteProxy(Proxy):
             opened=builder.opened(),
         )
         self.names_errors = builder.names_errors
+        self._driver_write = RowWriteProxy.of(builder, options, in_driver=True)
 
     def apply(self, command: JavaObject) -> JavaObject:
-        """The write of rows that are shuffled by bucket; asked by a rule of Spark's optimizer (`hooks.java_rules`)."""
+        """The write of rows that are shuffled by bucket; asked by a rule of Spark's optimizer (`hooks.java_rules`).
+
+        A few rows that the driver has are written by it.
+        """
+        rows = local_rows(self.gateway, command.query())
+        if rows is not None:
+            return self._driver_write.apply(command.withNewQuery(rows))
         return self.rows.distribute(command)
 
     def andThen(self, _after: JavaObject) -> None:

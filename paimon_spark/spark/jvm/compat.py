@@ -134,6 +134,9 @@ CLASSIC_WRITER = SparkClass(
     f"{_SQL}.classic.DataFrameWriter",
     methods=("bucketColumnNames", "clusteringColumns", "partitioningColumns", "partitioningColumns_$eq", "source"),
 )
+ARROW_CONVERTERS = SparkClass(
+    f"{_SQL}.execution.arrow.ArrowConverters", methods=("toBatchWithSchemaIterator",), is_object=True
+)
 DATASET = SparkClass(f"{_SQL}.classic.Dataset", methods=("ofRows",))
 SPARK_CONTEXT = SparkClass("org.apache.spark.SparkContext", methods=("defaultParallelism", "getOrCreate", "version"))
 JOB_CONTEXT = SparkClass(
