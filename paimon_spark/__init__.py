@@ -26,6 +26,7 @@ from paimon_spark.errors import (
 
 if TYPE_CHECKING:
     from paimon_spark.arrow.table import create_table, open_table
+    from paimon_spark.commit.row_counts import RowCounts
     from paimon_spark.spark.register_catalog import register, register_catalog
     from paimon_spark.spark.table.paimon_table import PaimonTable
     from paimon_spark.spark.text.statement import sql
@@ -41,6 +42,7 @@ __all__ = [
     "OptionError",
     "PaimonError",
     "PaimonTable",
+    "RowCounts",
     "SchemaChangeError",
     "SchemaError",
     "SchemaMismatchError",
@@ -62,6 +64,10 @@ def __getattr__(name: str) -> Any:
         from paimon_spark.arrow import table
 
         return getattr(table, name)
+    if name == "RowCounts":
+        from paimon_spark.commit.row_counts import RowCounts
+
+        return RowCounts
     if name == "PaimonTable":
         from paimon_spark.spark.table.paimon_table import PaimonTable
 

@@ -260,3 +260,9 @@ def test_every_option_of_the_golden_tables_is_known(golden: Path) -> None:
         keys |= TableSchema.from_json(path.read_bytes()).options.keys()
     assert len(keys) > 50
     assert [key for key in sorted(keys) if find_option(key) is None] == []
+
+
+def test_keywords_of_methods_are_the_options() -> None:
+    from tests.readme.keyword_options import PLACE, text
+
+    assert PLACE.read_text(encoding="utf-8") == text(), "run tests/readme/keyword_options.py"

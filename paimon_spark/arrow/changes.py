@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from paimon_spark.arrow.data import GivenRows, given_rows
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.overwrite_condition import overwrite_where
+from paimon_spark.commit.row_counts import RowCounts, tell, tell_written
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
@@ -186,7 +187,9 @@ def _write_postponed(
             own_groups = [group for group in groups if numbers[group.partition] == number]
             messages.append(write_batches(plan, read_postponed_rows(fixed, own_groups, chunk_bytes(plan)), 0))
         whole = replace(staging, postponed_user=None, rows_read=False)
-        return _commit(table, whole, messages, overwrite)
+        made = _commit(table, whole, messages, overwrite)
+        tell_written(table, [staged_message], None, made)
+        return made
     finally:
         delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])
 
@@ -250,20 +253,26 @@ def _planned(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) ->
 def _delete_keys(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) -> int | None:
     plan = _planned(table, snapshot, condition)
     schema = to_arrow_schema(plan.fields).append(pa.field(VALUE_KIND.name, pa.int8()))
+    count = 0
 
     def deleted() -> Iterator[pa.RecordBatch]:
         for split in plan.splits:
             for batch in plan.read(plan.table, split, plan.fields, plan.residual):
+                nonlocal count
+                count += batch.num_rows
                 kinds = pa.array(np.full(batch.num_rows, RowKind.DELETE.value, np.int8))
                 yield pa.RecordBatch.from_arrays([*batch.columns, kinds], schema=schema)
 
     at = SnapshotIdentity.of(snapshot)
     if table.schema.kind.updates_across_partitions:
-        return _write_across_partitions(table, GivenRows(schema, deleted()), None, at)
-    if table.schema.kind.postpones_buckets and writes_real_buckets(table.options):
-        return _write_postponed(table, GivenRows(schema, deleted()), None, at)
-    write = plan_write(table, data_schema=schema, shuffled=True, rows_of=at)
-    return _commit(table, write, [write_batches(write, deleted(), 0)], None, operation=Operation.DELETE.value)
+        made = _write_across_partitions(table, GivenRows(schema, deleted()), None, at)
+    elif table.schema.kind.postpones_buckets and writes_real_buckets(table.options):
+        made = _write_postponed(table, GivenRows(schema, deleted()), None, at)
+    else:
+        write = plan_write(table, data_schema=schema, shuffled=True, rows_of=at)
+        made = _commit(table, write, [write_batches(write, deleted(), 0)], None, operation=Operation.DELETE.value)
+    tell(RowCounts.deleted(count))
+    return made
 
 
 def _delete_positions(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) -> int | None:

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from paimon_spark.arrow.changes import delete_where, overwrite_of, write_rows
 from paimon_spark.arrow.scan import Scan
+from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
-from paimon_spark.options.keywords import option_keys
+from paimon_spark.options.keywords import column_names, option_keys
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
@@ -83,8 +84,8 @@ def create_table(
     new = new_table_schema(
         from_arrow_schema(schema),
         given,
-        primary_keys=_names(primary_keys),
-        partition_keys=_names(partition_keys),
+        primary_keys=column_names(primary_keys),
+        partition_keys=column_names(partition_keys),
         comment=comment,
     )
     store = {key: text for key, text in given.items() if key not in new.options}
@@ -178,9 +179,9 @@ class ArrowTable:
             raise OptionError(f"limit is {limit}: it is a number of rows, 0 or more.")
         given = {**_checked(option_keys(options)), **_of_version(version)}
         table = self._table.with_options(given) if given else self._table
-        return Scan(table, None if columns is None else _names(columns), where, limit, threads)
+        return Scan(table, None if columns is None else column_names(columns), where, limit, threads)
 
-    def append(self, data: Any, **options: Any) -> int | None:
+    def append(self, data: Any, **options: Any) -> RowCounts:
         """Add rows in one commit; rows of a primary-key table are merged with those of equal keys by its merge engine.
 
         Args:
@@ -190,16 +191,18 @@ class ArrowTable:
             options: of the write, by keyword or key.
 
         Returns:
-            The id of the new snapshot.
+            How many rows were written, before they are merged with others, and the id of the new snapshot.
 
         Raises:
             SchemaMismatchError: the columns do not fit.
             DataError: a value does not fit.
             CommitError: nothing was committed, or it is not known (`CommitStateUnknownError`).
         """
-        return write_rows(self._to_write(options), data)
+        with counting() as told:
+            write_rows(self._to_write(options), data)
+        return told.counts
 
-    def overwrite(self, data: Any, where: str | None = None, **options: Any) -> int | None:
+    def overwrite(self, data: Any, where: str | None = None, **options: Any) -> RowCounts:
         """Replace the rows of the table, or of the partitions that a condition names, in one commit.
 
         Args:
@@ -207,15 +210,23 @@ class ArrowTable:
             where: a condition over partition columns.
             options: of the write, by keyword or key.
 
+        Returns:
+            As `append`. Rows that went are not counted.
+
         Raises:
             OptionError: the condition is not about partition columns only.
             PaimonError: as `append`.
         """
         table = self._to_write(options)
-        return write_rows(table, data, overwrite_of(table, where))
+        with counting() as told:
+            write_rows(table, data, overwrite_of(table, where))
+        return told.counts
 
-    def upsert(self, data: Any, **options: Any) -> int | None:
+    def upsert(self, data: Any, **options: Any) -> RowCounts:
         """Insert rows, or merge them with the rows of equal keys, in one commit.
+
+        Returns:
+            As `append`; nobody looks which keys were there: `num_updated_rows` and `num_inserted_rows` are None.
 
         Raises:
             UnsupportedError: the table has no primary key.
@@ -226,19 +237,22 @@ class ArrowTable:
                 f"{self.path} has no primary key, by which rows could be told apart: append the rows, or overwrite a "
                 "partition with them. PaimonTable.upsert(df, on=…) compares other columns, with Spark."
             )
-        return self.append(data, **options)
+        return self.append(data, **options).as_upsert()
 
-    def delete(self, where: str | None = None) -> int | None:
+    def delete(self, where: str | None = None) -> RowCounts:
         """Delete the rows for which a condition is true, in one commit; without a condition all rows.
 
         Returns:
-            The id of the new snapshot; None where no row was found.
+            How many rows were deleted, and the id of the new snapshot, None where no row was found. The number is None
+            where whole partitions went, with a primary key or with deletion vectors: only a read could tell.
 
         Raises:
             UnsupportedError: the table does not let single rows be deleted.
             CommitConflictError: other commits changed the same rows every time.
         """
-        return delete_where(self._to_write({}), where)
+        with counting() as told:
+            delete_where(self._to_write({}), where)
+        return told.counts
 
     def compact(self, *, full: bool = True, where: str | None = None) -> int | None:
         """Compact the table in this process; return the id of the new snapshot, None where nothing is to be done.
@@ -294,10 +308,6 @@ def _of_version(version: Version | None) -> dict[str, str]:
     if isinstance(version, datetime):
         return {"scan.timestamp-millis": str(int(version.timestamp() * 1000))}
     return {"scan.version": str(version)}
-
-
-def _names(names: Sequence[str] | str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
 
 
 def _in_catalog(options: Mapping[str, str], catalog: str | None) -> dict[str, str]:

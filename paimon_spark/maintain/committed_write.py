@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.row_counts import tell_written
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.visibility import wait_until_visible
@@ -59,6 +60,7 @@ def commit_write(
         rows_read=plan.rows_read,
         after_commit=maintenance(table),
     )
+    tell_written(table, messages, operation, made)
     compacted = None
     if plan.postponed_user is None:
         compacted = compact_after_write(

@@ -7,19 +7,21 @@ and adds files with the new ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.row_counts import RowCounts, tell
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
 from paimon_spark.write.deletion_vectors import DeletedRows, changed_vectors, delete_index_files
 from paimon_spark.write.message import CommitMessage, TaskMessage
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry
+    from paimon_spark.spec.manifest import ManifestEntry
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
@@ -61,7 +63,8 @@ def commit_deletions(
         CorruptTableError: an index file is missing or damaged.
     """
     entries = _deleted_files(table, snapshot_id, deleted)
-    changes = _changes(table, snapshot_id, entries, deleted)
+    rows = _deleted_rows_of(entries, deleted)
+    changes = changed_vectors(table, table.manifests.index_entries(table.snapshots.get(snapshot_id)), rows)
     if table.schema.kind.evolves_columns:
         files = [entry.file for entry in entries.values()]
         known = [(file.first_row_id, file.row_count) for file in files if file.first_row_id is not None]
@@ -75,7 +78,9 @@ def commit_deletions(
             after_commit(snapshot)
 
     try:
-        return commit(table, [*messages, *index], after_commit=note, **how)
+        made = commit(table, [*messages, *index], after_commit=note, **how)
+        tell(replace(RowCounts.deleted(sum(len(each.positions) for each in rows)), snapshot_id=made))
+        return made
     except CommitConflictError:
         if not published:
             delete_index_files(table, changes)
@@ -94,14 +99,11 @@ def _deleted_files(
     return entries
 
 
-def _changes(
-    table: FileStoreTable, snapshot_id: int, entries: Mapping[str, ManifestEntry], deleted: Sequence[DeletedPositions]
-) -> tuple[IndexManifestEntry, ...]:
+def _deleted_rows_of(entries: Mapping[str, ManifestEntry], deleted: Sequence[DeletedPositions]) -> list[DeletedRows]:
     parts: dict[str, list[bytes]] = {}
     for path, positions in deleted:
         parts.setdefault(path.rpartition("/")[2], []).append(positions)
-    rows = (_deleted_rows(entries[name], packed) for name, packed in parts.items())
-    return changed_vectors(table, table.manifests.index_entries(table.snapshots.get(snapshot_id)), rows)
+    return [_deleted_rows(entries[name], packed) for name, packed in parts.items()]
 
 
 def _deleted_rows(entry: ManifestEntry, packed: Iterable[bytes]) -> DeletedRows:

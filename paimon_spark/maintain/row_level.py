@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
+from paimon_spark.commit.row_counts import tell_dropped
 from paimon_spark.errors import CommitConflictError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.column_update import check_updatable_columns
@@ -260,4 +261,6 @@ def truncate(table: FileStoreTable, *partitions: Mapping[str, Any]) -> int | Non
         CommitError: nothing was committed.
     """
     spec = OverwriteSpec.truncate(*partitions)
-    return commit(table, [], overwrite=spec, operation=Operation.TRUNCATE, after_commit=maintenance(table))
+    made = commit(table, [], overwrite=spec, operation=Operation.TRUNCATE, after_commit=maintenance(table))
+    tell_dropped(table, made)
+    return made

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.row_counts import RowCounts, tell
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.compaction import Executor, rewrite_here
@@ -192,7 +193,7 @@ def remove_rows(
         first = removed[0].entry
         messages.append(CommitMessage(first.partition, first.bucket, first.total_buckets, (), index_changes=changes))
     try:
-        return commit(
+        made = commit(
             table,
             messages,
             operation=operation,
@@ -200,6 +201,8 @@ def remove_rows(
             rows_read=True,
             after_commit=maintenance(table),
         )
+        tell(replace(RowCounts.deleted(sum(len(rows.positions) for rows in removed)), snapshot_id=made))
+        return made
     except CommitConflictError:
         _discard(table, messages, changes)
         raise

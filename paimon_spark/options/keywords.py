@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from paimon_spark.options.registry import OPTIONS
@@ -13,6 +13,13 @@ _OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
 
 def _comma_list(key: str, values: list[Any] | tuple[Any, ...]) -> str:
     return ",".join(str(value) for value in values)
+
+
+def column_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names of columns, which are given as a list or as a comma list."""
+    if not isinstance(names, str):
+        return tuple(names)
+    return tuple(name.strip() for name in names.split(",")) if names.strip() else ()
 
 
 def option_keys(

@@ -94,6 +94,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
         OptionError: an option is unknown, or is one of tables.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """
+    from paimon_spark.spark.sql.warehouses import remember_catalog
     from paimon_spark.table.catalog_options import check_catalog_options
 
     given = {key: str(value) for key, value in options.items()}
@@ -108,6 +109,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
         from paimon_spark.spark.hooks.install_catalog import install_catalog  # needs py4j, which a client may lack
 
         install_catalog(spark, name, str(warehouse), given, parser=parser)
+        remember_catalog(spark, name, str(warehouse), given)
     follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))
 
 

@@ -107,3 +107,5 @@ class TaskMessage:
     """The assignment log of a write to dynamic buckets, and its number of records: the commit deletes them."""
     packs: tuple[str, ...] = ()
     """Paths of the packs of BLOB values that the task made: the rows of its files name them, the commit does not."""
+    by_kind: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Rows by the number of their `RowKind`, after input filters and before merging."""

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.lookup import lookup_engine
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, index_file_names
 from paimon_spark.spec.hash_index import encode_hash_index
+from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
@@ -66,7 +68,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
             if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
                 _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
             rows += chunk.num_rows
-        return TaskMessage(task.finish(), rows, task.placement, task.packs)
+        return TaskMessage(task.finish(), rows, task.placement, task.packs, task.by_kind)
     except BaseException:
         task.abort()
         raise
@@ -89,7 +91,7 @@ def write_parts(
             tasks[at].write(chunk)
             rows[at] += chunk.num_rows
         finished = zip(tasks, rows, strict=True)
-        return [TaskMessage(task.finish(), count, task.placement, task.packs) for task, count in finished]
+        return [TaskMessage(task.finish(), count, task.placement, task.packs, task.by_kind) for task, count in finished]
     except BaseException:
         for task in tasks:
             task.abort()
@@ -151,6 +153,7 @@ class _TaskWrite:
         self._buffered = 0
         self._num_buckets = schema.core_options.bucket
         self._partitions: set[bytes] = set()
+        self._by_kind = np.zeros(len(RowKind), dtype=np.int64)
         # the rest is for what is routed, merged and encoded while the buffer is full
         self.budget = int(schema.core_options.value("write-buffer-size")) * 3 // 4
 
@@ -160,6 +163,12 @@ class _TaskWrite:
             return None
         log = None if dynamic.log is None else StoredAssignmentLog(table.file_io, table.paths, dynamic.log)
         return DynamicBuckets(dynamic, hash_loader(self._plan), log, self._task_id)
+
+    @property
+    def by_kind(self) -> tuple[int, int, int, int]:
+        """How many rows of each kind were taken."""
+        inserted, before, after, deleted = self._by_kind.tolist()
+        return inserted, before, after, deleted
 
     @property
     def placement(self) -> tuple[str, int] | None:
@@ -180,7 +189,12 @@ class _TaskWrite:
         if self._plan.placed:
             places = chunk.column(chunk.num_columns - 1).to_numpy()
             chunk = chunk.remove_column(chunk.num_columns - 1)
-        for routed in self._router.route(self._plan.mapping.apply(chunk, places)):
+        mapped = self._plan.mapping.apply(chunk, places)
+        if mapped.kinds is None:
+            self._by_kind[RowKind.INSERT] += mapped.rows.num_rows
+        else:
+            self._by_kind += np.bincount(mapped.kinds, minlength=len(RowKind))
+        for routed in self._router.route(mapped):
             writer = self._writer(routed)
             if self._buffered and self._buffered + routed.rows.nbytes > self.budget:
                 self._flush_largest()

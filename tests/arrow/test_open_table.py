@@ -83,19 +83,21 @@ def test_every_kind_is_written_changed_and_read(warehouse: str, kind: str) -> No
     table.delete("k BETWEEN 5 AND 7 AND v IS NOT NULL")
     left = [found for found in expected if not 5 <= found["k"] <= 7]
     assert rows(table.scan()) == left
-    assert table.delete("k = 999") is None
+    nothing = table.delete("k = 999")
+    assert (nothing.num_affected_rows, nothing.snapshot_id) == (0, None)
 
     table.compact()
     again = paimon_spark.open_table("d.t", catalog=warehouse)
     assert rows(again.scan()) == left
     assert rows(again.scan(version="before")) == expected
-    assert again.delete() is not None
+    assert again.delete().snapshot_id is not None
     assert again.scan().count() == 0
 
 
 def test_a_key_that_moves_between_partitions_is_one_key(warehouse: str) -> None:
     table = new_table(warehouse, primary_keys="k", partition_keys="p")
-    table.append([row(1, "a", "x"), row(2, "a", "x")])
+    first = table.append([row(1, "a", "x"), row(2, "a", "x")])
+    assert (first.num_affected_rows, first.num_inserted_rows, first.snapshot_id) == (2, 2, 1)
     table.append([row(1, "b", "y")])
     assert rows(table.scan()) == [row(1, "b", "y"), row(2, "a", "x")]
     table.overwrite([row(2, "c", "y")], where="p = 'y'")

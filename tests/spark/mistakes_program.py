@@ -218,6 +218,7 @@ if __name__ == "__main__":
                 "ours": isinstance(error, paimon_spark.PaimonError),
                 "text": text[:600],
                 "own_lines": len(text.splitlines()),
+                "named": text.count(type(error).__name__),
                 "lines": len(printed),
             }
         print(json.dumps(shown), flush=True)

@@ -121,7 +121,7 @@ def test_replace_where(spark: SparkSession, create: Callable[..., str], rows: Ca
     refused = {
         "k = 1": r"An overwrite where `k` = 1 .* partition columns only.* k is none .*partitioned by: dt",
         "year(dt) = 2024": r"An overwrite where EXTRACT\(YEAR FROM dt\) = 2024 is not supported",
-        "dt > DATE'2030-01-01'": r"^CommitError: The change in dt=.* does not belong to this partition: "
+        "dt > DATE'2030-01-01'": r"^The change in dt=.* does not belong to this partition: "
         r"the overwrite is of `dt` > DATE '2030-01-01'",
     }
     for condition, message in refused.items():
@@ -209,7 +209,8 @@ def test_a_conflict_is_one_sentence(
     monkeypatch.setattr(file_store_commit, "commit", lose)
     with pytest.raises(PySparkException) as caught:
         spark.sql(f"INSERT INTO {name} VALUES (1)")
-    assert str(caught.value) == "CommitConflictError: rivals won"
+    assert isinstance(caught.value, CommitConflictError)
+    assert str(caught.value) == "rivals won"
 
 
 def test_every_key_is_in_one_task(spark: SparkSession, create: Callable[..., str], warehouse: Path) -> None:

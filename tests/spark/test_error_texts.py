@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import CorruptTableError, PaimonError, TableNotFoundError
 from paimon_spark.spark.register import _choose_workers
 from paimon_spark.table.table import load_table, table_exists
 
@@ -47,14 +47,14 @@ def table(keyed: Path, tmp_path: Path) -> str:
 
 
 READS = {
-    "no table": ({}, "/nowhere/db.db/t", r"TableNotFoundError: There is no Paimon table at /nowhere/db\.db/t"),
-    "no path": ({}, None, r"OptionError: format\('paimon'\) needs the path of a table directory"),
+    "no table": ({}, "/nowhere/db.db/t", r"^There is no Paimon table at /nowhere/db\.db/t"),
+    "no path": ({}, None, r"format\('paimon'\) needs the path of a table directory"),
     "unknown option": (
         {"scan.snapshotid": "1"},
         "",
         r"Unknown option 'scan\.snapshotid'\. Did you mean 'scan\.snapshot-id'",
     ),
-    "no such snapshot": ({"scan.snapshot-id": "7"}, "", r"SnapshotNotFoundError: .*7.*\[1, 1\]"),
+    "no such snapshot": ({"scan.snapshot-id": "7"}, "", r".*7.*\[1, 1\]"),
     "no such tag": ({"scan.tag-name": "x"}, "", r"Tag 'x' doesn't exist. The table has no tags"),
     "no number": ({"scan.snapshot-id": "one"}, "", r"Could not parse value 'one' for key 'scan\.snapshot-id'"),
     "two versions": (
@@ -64,8 +64,8 @@ READS = {
     ),
     "no such column": ({"columns": "id, w"}, "", "there is no column w in the table; its columns are id, v, d"),
     "columns that are no list": ({"columns": "id,,v"}, "", "option 'columns' is a list of column names"),
-    "filter on no column": ({"filter": "w = 1"}, "", "OptionError.*w"),
-    "filter that is no predicate": ({"filter": "id >"}, "", "OptionError.*filter"),
+    "filter on no column": ({"filter": "w = 1"}, "", "w"),
+    "filter that is no predicate": ({"filter": "id >"}, "", "filter"),
     "immutable option": (
         {"merge-engine": "deduplicate"},
         "",
@@ -85,7 +85,7 @@ def test_reads(spark: SparkSession, table: str, case: str) -> None:
 
 
 def test_a_system_table(spark: SparkSession, table: str) -> None:
-    with pytest.raises(PySparkException, match=r"TableNotFoundError: There is no system table \$fyles .*\$files"):
+    with pytest.raises(TableNotFoundError, match=r"There is no system table \$fyles .*\$files"):
         spark.read.format("paimon").load(f"{table}$fyles")
 
 
@@ -109,7 +109,7 @@ def test_several_tables_at_once(spark: SparkSession, table: str) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"id": 1}', b"\xff\xfe"])
 def test_a_damaged_snapshot(spark: SparkSession, table: str, damage: bytes) -> None:
     (Path(table) / "snapshot" / "snapshot-1").write_bytes(damage)
-    with pytest.raises(PySparkException, match=r"CorruptTableError: .*snapshot/snapshot-1"):
+    with pytest.raises(CorruptTableError, match=r".*snapshot/snapshot-1"):
         spark.read.format("paimon").load(table).collect()
 
 
@@ -125,10 +125,10 @@ def test_damaged_files(spark: SparkSession, table: str, place: str, damage: str)
         else:
             file.write_bytes(file.read_bytes()[:40])
     reader = spark.read.format("paimon").option("read.spark-parquet", "false")  # else the file is Spark's to name
-    with pytest.raises(PySparkException, match=f"CorruptTableError: .*{place.split('*')[0]}"):
+    with pytest.raises(CorruptTableError, match=f".*{place.split('*')[0]}"):
         reader.load(table).collect()
     if place.startswith("bucket"):
-        told = "FAILED_READ_FILE" if damage == "gone" else "CorruptTableError: The data file has 40 bytes"
+        told = "FAILED_READ_FILE" if damage == "gone" else "The data file has 40 bytes"
         with pytest.raises(Exception, match=rf"{told}.*/bucket-.*/data-"):
             spark.read.format("paimon").load(table).collect()
 

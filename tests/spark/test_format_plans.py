@@ -219,9 +219,9 @@ def test_saves(spark: SparkSession, tmp_path: Path) -> None:
         "overwrite"
     ).save(path)
     assert spark.read.format("paimon").load(path).count() == 2
-    with pytest.raises(PySparkException, match=r"SchemaMismatchError: .*nonsense"):
+    with pytest.raises(paimon_spark.SchemaMismatchError, match=r".*nonsense"):
         one.selectExpr("id", "p", "1 nonsense").write.format("paimon").mode("append").save(path)
-    with pytest.raises(PySparkException, match="OptionError: Unknown option 'bukket'"):
+    with pytest.raises(paimon_spark.OptionError, match="Unknown option 'bukket'"):
         one.write.format("paimon").option("bukket", "hush").mode("append").save(path)
     spark.read.format("paimon").load(path).createOrReplaceTempView("format_view")
     spark.sql("INSERT INTO format_view VALUES (20, 'z', 1, NULL)")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from paimon_spark.commit.row_counts import heard_by
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jvm import compat
@@ -25,7 +26,7 @@ from paimon_spark.spark.jvm.plan_tables import local_batches
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
-from paimon_spark.spark.source.source_options import write_request
+from paimon_spark.spark.source.source_options import HEARD_BY, write_request
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.storage.secrets import without_secrets
@@ -233,10 +234,11 @@ class InsertProxy(Proxy):
         struct = StructType.fromJson(json.loads(rows.schema().json()))
         with without_secrets(self.options):
             try:
-                if self.in_driver:
-                    self._write_here(frame, struct)
-                else:
-                    self._write_by_job(frame, struct)
+                with heard_by(self.options.get(HEARD_BY)):
+                    if self.in_driver:
+                        self._write_here(frame, struct)
+                    else:
+                        self._write_by_job(frame, struct)
             except CommitError as error:
                 if self.names_errors:
                     raise

@@ -66,8 +66,9 @@ def _merge(own: Callable[..., None]) -> Callable[..., None]:
         context = None if session is None else context_of(session)
         name = None if context is None else there(context, self._target_table)
         if name is None:
-            return own(self)
-        return _told(self, session, name).execute()
+            own(self)
+        else:
+            _told(self, session, name).execute()
 
     return merge
 

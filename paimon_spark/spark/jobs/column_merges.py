@@ -7,14 +7,16 @@ rows are written where they are, its deleted rows are deleted. All is one commit
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from paimon_spark.commit.row_counts import tell
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.column_update import commit_columns
 from paimon_spark.spark.jobs.column_updates import write_columns
-from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, write_changes
+from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, counts_of, write_changes
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import ROW_ID, VALUE_KIND
@@ -50,11 +52,13 @@ def merge_columns(
             raise DataError(CARDINALITY_VIOLATION)
         updated = kept.where(kind == RowKind.UPDATE_AFTER.value)
         messages = write_columns(updated, table, columns, snapshot.id) if columns else []
+        count = sum(message.rows for message in messages)
         _, done = write_changes(kept.where(kind != RowKind.UPDATE_AFTER.value), table, updates=False)
         messages += [message for part in done for message in part.messages]
         deleted = tuple(file for part in done for file in part.deleted)
         if deleted or any(message.messages for message in messages):
-            commit_columns(table, messages, snapshot, Operation.MERGE, deleted=deleted)
+            made = commit_columns(table, messages, snapshot, Operation.MERGE, deleted=deleted)
+            tell(replace(counts_of(done, updated=count), snapshot_id=made))
     finally:
         kept.unpersist()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from paimon_spark.commit.row_counts import RowCounts, tell
 from paimon_spark.maintain.column_update import ColumnUpdate, commit_columns, plan_column_update, update_columns
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.char_columns import stored
@@ -62,7 +64,8 @@ def update_rows(
     """
     messages = write_columns(rows, table, columns, snapshot.id)
     if messages:
-        commit_columns(table, messages, snapshot, operation, columns_read=columns_read)
+        made = commit_columns(table, messages, snapshot, operation, columns_read=columns_read)
+        tell(replace(RowCounts.updated(sum(message.rows for message in messages)), snapshot_id=made))
 
 
 def write_columns(

@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.row_counts import tell_written
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import CommitStateUnknownError
@@ -157,7 +158,9 @@ def _write(
 
         plan = replace(staging.plan, postponed_user=None, rows_read=rows_read)
         whole = TableWrite(plan, overwrite, operation, owner=table, stream=stream)
-        return whole.commit(written, executor_of(df.sparkSession))
+        made = whole.commit(written, executor_of(df.sparkSession))
+        tell_written(table, messages, None if operation is None else operation.value, None)
+        return made
     except CommitStateUnknownError:
         raise
     except BaseException:

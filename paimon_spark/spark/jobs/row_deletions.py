@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from paimon_spark.commit.row_counts import RowCounts, tell
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
@@ -38,7 +39,13 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-_FOUND = StructType([StructField("path", StringType(), False), StructField("positions", BinaryType(), False)])
+_FOUND = StructType(
+    [
+        StructField("path", StringType(), False),
+        StructField("positions", BinaryType(), False),
+        StructField("rows", LongType(), False),
+    ]
+)
 _MOST_UNPACKED = 1 << 22
 """Positions that a task holds unpacked."""
 
@@ -63,7 +70,7 @@ def write_deletions(
         CommitConflictError: another commit deleted rows of the same file meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = _locations_of(located, table, operation)
+    found, count = _locations_of(located, table, operation)
     if not found:
         return
     if operation is Operation.DELETE:
@@ -83,6 +90,7 @@ def write_deletions(
     deleted = RowDeletions(snapshot.id, found)
     write = planned(table, spark_arrow_schema(rows.schema), operation=operation, deleted=deleted)
     run_write(rows.toDF(*(str(number) for number in range(len(rows.columns)))), write)
+    tell(RowCounts.updated(count))
 
 
 def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, snapshot: Snapshot) -> None:
@@ -105,7 +113,7 @@ def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, 
 
     try:
         located = locate()
-        found = _locations_of(located, table, Operation.DELETE)
+        found, _ = _locations_of(located, table, Operation.DELETE)
     except Exception as error:
         if WITHOUT_PLACE in str(error):  # Spark passes on only the text
             raise only_compacted(table) from error
@@ -113,8 +121,10 @@ def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, 
     remove_rows(table, snapshot, found, Operation.DELETE, executor_of(located.sparkSession))
 
 
-def _locations_of(located: DataFrame, table: FileStoreTable, operation: Operation) -> tuple[DeletedPositions, ...]:
-    """The locations of rows, file by file; a file may come several times."""
+def _locations_of(
+    located: DataFrame, table: FileStoreTable, operation: Operation
+) -> tuple[tuple[DeletedPositions, ...], int]:
+    """The locations of rows, file by file, and how many they are; a file may come several times."""
     hidden = next((name for name in (FILE_PATH, ROW_INDEX) if table.schema.has_field(name)), None)
     if hidden is not None:
         raise UnsupportedError(
@@ -123,7 +133,7 @@ def _locations_of(located: DataFrame, table: FileStoreTable, operation: Operatio
         )
     locations = located.select(FILE_PATH, ROW_INDEX)
     found = map_in_arrow(locations, _packed_locations, _FOUND).collect()
-    return tuple((row.path, bytes(row.positions)) for row in found)
+    return tuple((row.path, bytes(row.positions)) for row in found), sum(row.rows for row in found)
 
 
 def _packed_locations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -152,6 +162,7 @@ def by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.int64]]
 
 def _packed(unpacked: dict[str, list[npt.NDArray[np.int64]]]) -> Iterator[pa.RecordBatch]:
     for path, parts in unpacked.items():
-        packed = encode_positions(np.unique(np.concatenate(parts)))
-        arrays = [pa.array([path], pa.string()), pa.array([packed], pa.binary())]
-        yield pa.RecordBatch.from_arrays(arrays, names=["path", "positions"])
+        positions = np.unique(np.concatenate(parts))
+        packed = pa.array([encode_positions(positions)], pa.binary())
+        arrays = [pa.array([path], pa.string()), packed, pa.array([len(positions)], pa.int64())]
+        yield pa.RecordBatch.from_arrays(arrays, names=["path", "positions", "rows"])

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from paimon_spark.commit.row_counts import RowCounts, tell
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.row_deletion import DeletedPositions, encode_positions
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
@@ -104,6 +105,8 @@ class Done:
     messages: tuple[TaskMessage, ...]
     deleted: tuple[DeletedPositions, ...]
     inserted: int
+    updated: int
+    deleted_rows: int
     repeated: bool
 
 
@@ -134,6 +137,15 @@ def _commit(
     inserts = any(part.inserted for part in done)
     plan = replace(write.plan, snapshot=SnapshotIdentity.of(snapshot), rows_read=inserts)
     replace(write, plan=plan).commit(messages, execute)
+    tell(counts_of(done))
+
+
+def counts_of(done: Sequence[Done], *, updated: int = 0) -> RowCounts:
+    """The counts of what tasks did, and of rows that were updated besides."""
+    inserted, updates, deleted = (
+        sum(getattr(part, name) for part in done) for name in ("inserted", "updated", "deleted_rows")
+    )
+    return RowCounts.changed(updated=updated + updates, deleted=deleted, inserted=inserted)
 
 
 def _merge_task(
@@ -149,7 +161,8 @@ def _merge_task(
     parts = _parts(writes, columns, chain([first], filled), locations)
     context = TaskContext.get()
     messages = write_parts([write.plan for write in writes], parts, context.partitionId() if context else 0)
-    done = Done(tuple(messages), tuple(locations.packed()), locations.inserted, locations.repeated)
+    counts = locations.inserted, locations.updated, locations.deleted
+    done = Done(tuple(messages), tuple(locations.packed()), *counts, locations.repeated)
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps([done])], pa.binary())], names=["answer"])
 
 
@@ -163,6 +176,8 @@ def _parts(
         updated = kinds == RowKind.UPDATE_AFTER.value
         locations.take(batch.select([columns, columns + 1]), ~inserted)
         locations.inserted += int(inserted.sum())
+        locations.updated += int(updated.sum())
+        locations.deleted += int((kinds == RowKind.DELETE.value).sum())
         if len(writes) == 1:
             yield from _written(writes, 0, batch, columns, inserted | updated)
         else:
@@ -191,6 +206,8 @@ class _Locations:
     """The locations of old rows that a task has seen, packed file by file."""
 
     inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
     repeated: bool = False
     """Whether one of them came twice."""
     _unpacked: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)

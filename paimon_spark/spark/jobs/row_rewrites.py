@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from paimon_spark.commit.row_counts import RowCounts, tell
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
@@ -57,7 +58,7 @@ def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operat
         CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = marked(None).where(sf.col(HIT)).select(FILE_PATH).distinct().collect()
+    found = marked(None).where(sf.col(HIT)).groupBy(FILE_PATH).agg(sf.count(sf.lit(1))).collect()
     touched = sorted(row[0] for row in found)
     if not touched:
         return
@@ -69,3 +70,5 @@ def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operat
     replaced = ReplacedFiles(snapshot_id, tuple(touched))
     write = planned(table, arrow_schema, operation=operation, replaced=replaced)
     run_write(numbered.toDF(*(str(number) for number in range(len(numbered.columns)))), write)
+    count = sum(row[1] for row in found)
+    tell(RowCounts.deleted(count) if operation is Operation.DELETE else RowCounts.updated(count))

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.maintain.compact.row_order import clusters_writes
+from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.cross_partition import write_cross_partition
 from paimon_spark.spark.jobs.postponed import write_postponed
+from paimon_spark.spark.jobs.write_tasks import run_write
+from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.routing import partitions_together
 
@@ -34,6 +37,14 @@ def is_shuffled(table: FileStoreTable) -> bool:
     schema = table.schema
     shared = schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or partitions_together(schema)
     return shared or clusters_writes(schema)
+
+
+def write_as_is(
+    df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpec | None, *, operation: Operation | None = None
+) -> int | None:
+    """Write rows where they are, of tables that `is_shuffled` says no of; else as `write_shuffled`."""
+    write = planned(table, spark_arrow_schema(df.schema), overwrite, operation=operation)
+    return run_write(df.toDF(*(str(at) for at in range(len(df.columns)))), write)
 
 
 def write_shuffled(

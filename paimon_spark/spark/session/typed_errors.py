@@ -63,7 +63,7 @@ def typed_error(error: PySparkException) -> PySparkException:
     kind = class_named(name)
     if kind is None:
         return error
-    return _made(kind, error, re.sub(r" SQLSTATE: \w+\s*$", "", f"{name}: {sentence.strip()}"))
+    return _made(kind, error, re.sub(r" SQLSTATE: \w+\s*$", "", sentence.strip()))
 
 
 def class_named(name: str) -> type[PaimonError] | None:
@@ -74,7 +74,7 @@ def class_named(name: str) -> type[PaimonError] | None:
 
 def damaged_file_error(error: PySparkException, sentence: str) -> PySparkException:
     """Return an error of Spark's about a data file as one of ours."""
-    return _made(CorruptTableError, error, f"CorruptTableError: [FAILED_READ_FILE] {sentence}")
+    return _made(CorruptTableError, error, f"[FAILED_READ_FILE] {sentence}")
 
 
 def _made(kind: type[PaimonError], error: PySparkException, text: str) -> PySparkException:

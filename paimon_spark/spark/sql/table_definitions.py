@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from pyspark.sql.types import DataType, StructField, StructType
+
 from paimon_spark.errors import SchemaChangeError, UnsupportedError
 from paimon_spark.options import canonical_options
+from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.paths import is_path_name, plain_path
 from paimon_spark.table.table import create_table
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.schema_change import Path
@@ -176,3 +181,12 @@ def refuse_database_location(path: str) -> NoReturn:
     raise UnsupportedError(
         f"Cannot specify location for a database when using fileSystem catalog. Its directory is {path}"
     )
+
+
+def column_of(name: str, data_type: str | DataType) -> DataField:
+    """Return a column of a type of Spark, or of its text as in a definition: ``int NOT NULL COMMENT 'x'``."""
+    if isinstance(data_type, DataType):
+        return from_spark_struct(StructType([StructField(name, data_type)]))[0]
+    struct = DataType.fromDDL(f"{quoted_name(name)} {data_type}")
+    assert isinstance(struct, StructType)
+    return from_spark_struct(struct)[0]

@@ -86,6 +86,8 @@ class TableName:
 
 
 _states: WeakKeyDictionary[Any, Warehouses] = WeakKeyDictionary()
+_catalogs: WeakKeyDictionary[Any, dict[str, FilesystemCatalog]] = WeakKeyDictionary()
+"""Those of `remember_catalog`."""
 _lock = threading.Lock()
 
 
@@ -121,6 +123,47 @@ def add_warehouse(
             fresh = len(known.catalogs) == 1
             known = replace(known, own_statements=True, catalog=SPARK_CATALOG if fresh else known.catalog)
         _states[spark] = known
+
+
+def remember_catalog(spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str]) -> None:
+    """Keep a catalog that Spark itself asks for its tables, for `named_table`."""
+    with _lock:
+        _catalogs.setdefault(spark, {})[name] = open_catalog(warehouse, options)
+
+
+def named_table(spark: SparkSession, name: str) -> TableName | None:
+    """Return the table that a name means to a session's current catalog and database; None for one of Spark's.
+
+    Raises:
+        ParseException: it is no name.
+    """
+    known = warehouses_of(spark)
+    with _lock:
+        catalogs = {**known.catalogs, **_catalogs.get(spark, {})}
+    current = spark.catalog.currentCatalog()
+    if current in catalogs:
+        known = replace(known, catalog=current, database=spark.catalog.currentDatabase())
+    parts = split_name(name)
+    if len(parts) > 1 and parts[0] == DEFAULT_CATALOG and DEFAULT_CATALOG not in catalogs:
+        return None
+    try:
+        return resolve(replace(known, catalogs=catalogs), parts)
+    except AnalysisException:
+        return None
+
+
+def unknown_table(spark: SparkSession, name: str) -> TableNotFoundError:
+    """The error of a name that means no table of ours."""
+    catalogs = sorted({*warehouses_of(spark).catalogs, *_catalogs.get(spark, {})})
+    if not catalogs:
+        return TableNotFoundError(
+            f"There is no Paimon table {name}: this session has no catalog of Paimon's. Call "
+            f'paimon_spark.register_catalog(spark, "{DEFAULT_CATALOG}", warehouse=…), or name the table by its path'
+        )
+    return TableNotFoundError(
+        f"There is no Paimon table {name}. The catalogs of this session are {', '.join(catalogs)}; a name is "
+        "<catalog>.<database>.<table>"
+    )
 
 
 def use(spark: SparkSession, catalog: str, database: str | None = None) -> None:

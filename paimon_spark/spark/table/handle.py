@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -110,6 +111,12 @@ class HasHandle(Protocol):
 
 
 _Part = TypeVar("_Part", bound=TablePart)
+
+
+def property_of(part: type[TablePart], name: str) -> property:
+    """Return a property of a part as one of the whole, with its docstring."""
+    own = inspect.getattr_static(part, name)
+    return property(lambda self: getattr(part(self._table), name), doc=own.__doc__)
 
 
 def method_of(

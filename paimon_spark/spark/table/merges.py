@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError
+from paimon_spark.options.keywords import column_names
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path
@@ -48,16 +50,25 @@ class Merges(TablePart):
             source: the rows, evaluated once by each attempt. Where it reads the table itself, at no
                 version that it names, it reads the snapshot that the merge reads.
             on: which rows of both sides match: an SQL condition or a Column, over the columns of ``target`` and
-                ``source``; or names of columns that are equal on both sides.
+                ``source``; or names of columns that are equal on both sides, in a list or between commas.
             alias: the name of the table in conditions and values.
             source_alias: the name of `source` there, whatever alias it had.
         """
         condition = on
-        if not isinstance(on, str) and isinstance(on, Sequence):
-            if not on:
+        names = self._names(on)
+        if names is not None:
+            if not names:
                 raise OptionError("a merge needs at least one column that is equal on both sides")
-            condition = equal_columns((alias, source_alias), on)
+            condition = equal_columns((alias, source_alias), names)
         return Merge(self.table, source, condition, (alias, source_alias))  # type: ignore[arg-type]
+
+    def _names(self, on: str | Column | Sequence[str]) -> Sequence[str] | None:
+        """The columns that are equal on both sides; None where `on` is a condition."""
+        if isinstance(on, str):
+            names = column_names(on)
+            schema = self.table.load().schema
+            return names if names and all(schema.has_field(name) for name in names) else None
+        return on if isinstance(on, Sequence) else None
 
 
 @dataclass(frozen=True)
@@ -123,8 +134,12 @@ class Merge:
         clause = GivenClause(Action.DELETE, condition)
         return replace(self, not_matched_by_source=(*self.not_matched_by_source, clause))
 
-    def execute(self) -> None:
+    def execute(self) -> RowCounts:
         """Run it, in one commit. After a conflict it starts again from a fresh read of the table.
+
+        Returns:
+            How many rows were updated, deleted and inserted. Where the merge is an upsert, whose rows are written
+            without a look at the table, `num_updated_rows` and `num_inserted_rows` are None.
 
         Raises:
             OptionError: there is no clause, or one that cannot be reached.
@@ -148,7 +163,9 @@ class Merge:
             self.not_matched,
             self.not_matched_by_source,
         )
-        run_frame_merge(statement, rules_of(options, evolves=self.evolves))
+        with counting() as told:
+            run_frame_merge(statement, rules_of(options, evolves=self.evolves))
+        return told.counts
 
 
 def target_rows(

@@ -8,28 +8,33 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
-from paimon_spark.errors import CommitError, OptionError, PaimonError, SchemaError
+from paimon_spark.commit.row_counts import RowCounts, counting
+from paimon_spark.errors import CommitError, OptionError, SchemaError
 from paimon_spark.options import reaching_options
+from paimon_spark.options.keywords import column_names
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
 from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
-from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
+from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_as_is, write_shuffled
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.session.typed_errors import class_named
 from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import (
+    HEARD_BY,
     read_request,
     refuse_system_table,
     table_path,
     write_request,
 )
 from paimon_spark.spark.source.write_target import check_frame, overwrite_of, target_table
+from paimon_spark.spark.sql.warehouses import named_table, unknown_table
 from paimon_spark.spark.table.changes import Changes
 from paimon_spark.spark.table.compaction import Compaction
+from paimon_spark.spark.table.definition import Definition
 from paimon_spark.spark.table.expiry import Expiry
 from paimon_spark.spark.table.familiar_words import FamiliarWords
-from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys
+from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys, property_of
 from paimon_spark.spark.table.merges import Merges
 from paimon_spark.spark.table.metadata_frames import SystemTables
 from paimon_spark.spark.table.pinned_sources import replacing_rows
@@ -39,12 +44,16 @@ from paimon_spark.spark.table.table_display import Display
 from paimon_spark.spark.table.tags import Branches, Tags
 from paimon_spark.storage.secrets import QuietOptions
 from paimon_spark.table.new_schema import new_table_schema
-from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.table import create_table, table_exists
 from paimon_spark.write.rows import map_columns
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.options.keyword_types import KeywordOptions
 
 
 class PaimonTable:
@@ -99,8 +108,8 @@ class PaimonTable:
             spark: a classic or a Connect session.
             path: the table directory.
             schema: columns as a Spark schema or its text, such as ``"id long not null, name string"``.
-            primary_key: names of the key columns; none makes an append table.
-            partition_by: names of the partition columns.
+            primary_key: names of the key columns, in a list or between commas; none makes an append table.
+            partition_by: names of the partition columns, likewise.
             options: table options, such as ``{"bucket": "4"}``.
             comment: the table's comment.
             ignore_if_exists: give the table that is there, whatever its columns, instead of failing.
@@ -116,8 +125,8 @@ class PaimonTable:
         new_schema = new_table_schema(
             fields,
             given,
-            primary_keys=[primary_key] if isinstance(primary_key, str) else primary_key,
-            partition_keys=[partition_by] if isinstance(partition_by, str) else partition_by,
+            primary_keys=column_names(primary_key),
+            partition_keys=column_names(partition_by),
             comment=comment,
         )
         create_table(name.root, new_schema, options=reaching_options(given))
@@ -167,9 +176,40 @@ class PaimonTable:
         migrate(spark, found, path, store, given, delete_origin=delete_origin, parallelism=parallelism)
         return cls.for_path(spark, path, **store)
 
+    @classmethod
+    def for_name(cls, spark: SparkSession, name: str, **options: Any) -> PaimonTable:
+        """The table of a name in a catalog of the session.
+
+        Args:
+            spark: a classic or a Connect session, for which `register_catalog` or `sql` was called.
+            name: ``<catalog>.<database>.<table>``, or less where the session's current catalog and database count;
+                `` `t$branch_b` `` is a branch.
+            options: as of `for_path`.
+
+        Raises:
+            TableNotFoundError: there is no such table, or no such catalog.
+        """
+        if isinstance(spark, str):
+            raise OptionError(
+                f"PaimonTable.for_name takes the session first, then the name: for_name(spark, '{spark}')"
+            )
+        found = named_table(spark, name)
+        if found is None or not found.exists():
+            raise unknown_table(spark, name)
+        return cls.for_path(spark, found.path, **{**found.options, **options})
+
     @staticmethod
-    def exists(path: str, **options: Any) -> bool:
-        """Whether there is a table at `path`."""
+    def exists(path: str, *, spark: SparkSession | None = None, **options: Any) -> bool:
+        """Whether there is a table at a path; or of a name, where a session is given.
+
+        Args:
+            path: the table directory; with `spark` a name as of `for_name`, too.
+            spark: the session whose catalogs are meant.
+            options: how to reach the store of a path.
+        """
+        if spark is not None and not is_path_name(path):
+            found = named_table(spark, path)
+            return found is not None and found.exists()
         return table_exists(table_path({"path": path}), options=option_keys(options))
 
     @property
@@ -177,7 +217,7 @@ class PaimonTable:
         """The table directory (with ``$branch_...`` where one was given)."""
         return self._table.path
 
-    def to_df(self, **options: Any) -> DataFrame:
+    def to_df(self, **options: Unpack[KeywordOptions]) -> DataFrame:
         """The rows of the table, of its latest snapshot or of the one that the options name.
 
         Args:
@@ -186,7 +226,7 @@ class PaimonTable:
         """
         return self._table.to_df(**options)
 
-    def append(self, df: DataFrame, **options: Any) -> None:
+    def append(self, df: DataFrame, **options: Unpack[KeywordOptions]) -> RowCounts:
         """Write rows; in a primary-key table they are merged with what is there.
 
         Rows of tables with buckets are shuffled first, so that each bucket has one writer.
@@ -194,10 +234,14 @@ class PaimonTable:
         Args:
             df: the rows; columns are matched by name.
             options: dynamic options of the write.
-        """
-        self._save(df, "append", options)
 
-    def upsert(self, source: DataFrame, on: str | Sequence[str] | None = None) -> None:
+        Returns:
+            How many rows were written, as ``num_affected_rows`` and ``num_inserted_rows``: before they are merged with
+            others.
+        """
+        return self._save(df, "append", options)
+
+    def upsert(self, source: DataFrame, on: str | Sequence[str] | None = None) -> RowCounts:
         """Update the rows that are there, and insert the others: rows are the same where `on` is equal.
 
         In a table with a primary key that is what every write does, by its merge engine. In others a row of `source`
@@ -205,25 +249,28 @@ class PaimonTable:
 
         Args:
             source: the rows, with all columns of a table without primary key.
-            on: the columns that tell rows apart; the primary key, if there is one.
+            on: the columns that tell rows apart, in a list or between commas; the primary key, if there is one.
+
+        Returns:
+            How many rows were written, as ``num_affected_rows``. With a primary key nobody looks which keys were there:
+            `num_updated_rows` and `num_inserted_rows` are None.
 
         Raises:
             OptionError: a table without primary key needs `on`; of another one it is the primary key.
             DataError: several rows of `source` would take the place of one row; nothing was committed.
             PaimonError: as of every write.
         """
-        names = [on] if isinstance(on, str) else on
+        names = None if on is None else column_names(on)
         keys = self._table.load().schema.primary_keys
         if keys and names is not None and set(names) != set(keys):
             raise OptionError(f"rows of this table are told apart by its primary key {', '.join(keys)}: leave out 'on'")
         if keys:
-            self.append(source)
-            return
+            return self.append(source).as_upsert()
         if not names:
             raise OptionError("an upsert into a table without primary key needs on=<columns that tell rows apart>")
-        self.merge(source, names).when_matched_update().when_not_matched_insert().execute()
+        return self.merge(source, names).when_matched_update().when_not_matched_insert().execute()
 
-    def overwrite(self, df: DataFrame, **options: Any) -> None:
+    def overwrite(self, df: DataFrame, **options: Unpack[KeywordOptions]) -> RowCounts:
         """Replace the table by rows, or the partitions that `options` name.
 
         Args:
@@ -232,10 +279,18 @@ class PaimonTable:
                 rows none), ``"static"`` the whole table, ``replace_where="dt = '2024-01-31'"`` that partition. Without
                 any the session's ``spark.sql.sources.partitionOverwriteMode`` counts, then the table's
                 `dynamic-partition-overwrite`; else the whole table is replaced.
-        """
-        self._save(df, "overwrite", options)
 
-    def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        Returns:
+            How many rows were written, as of `append`. Rows that went are not counted.
+        """
+        return self._save(df, "overwrite", options)
+
+    def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> RowCounts:
+        with counting() as told:
+            self._write(df, mode, {**options, HEARD_BY: told.name})
+        return told.counts
+
+    def _write(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         check_frame(df, mode)
         given = {**self._table.options, **option_keys(options)}
         settings = settings_option(self._table.spark)
@@ -245,22 +300,37 @@ class PaimonTable:
         if mode == "overwrite":
             rows, replacing = replacing_rows(df, table)
             given, table = {**replacing, **given}, table.as_if(replacing)
-        if is_shuffled(table):
+        shuffled = is_shuffled(table)
+        if shuffled:
             rows = with_shuffle_columns(table.schema, rows)
-            if not _is_planned(self._table.spark):
-                replaced = overwrite_of(request, table) if mode == "overwrite" else None
-                write_shuffled(rows, table, replaced, operation=request.operation)
-                return
+        if not _is_planned(self._table.spark):
+            replaced = overwrite_of(request, table) if mode == "overwrite" else None
+            write = write_shuffled if shuffled else write_as_is
+            write(rows, table, replaced, operation=request.operation)
+            return
+        if shuffled:
             map_columns(table.schema, spark_arrow_schema(rows.schema))  # its errors come under their own names
         activate(self._table.spark)
         try:
             rows.write.format("paimon").mode(mode).options(**given).save(self._table.path)
         except PySparkException as error:
-            of_task = isinstance(error, PaimonError) and not isinstance(error, CommitError)
-            own = None if of_task else _named_error(str(error))
+            own = class_named(type(error).__name__) if isinstance(error, CommitError) else None
             if own is None:
                 raise
-            raise own from None
+            raise own(str(error)) from None
+
+    schema = property_of(Definition, "schema")
+    columns = property_of(Definition, "columns")
+    count = method_of(Definition, Definition.count)
+    show = method_of(Definition, Definition.show)
+    add_column = method_of(Definition, Definition.add_column)
+    rename_column = method_of(Definition, Definition.rename_column)
+    drop_column = method_of(Definition, Definition.drop_column)
+    alter_column = method_of(Definition, Definition.alter_column)
+    set_options = method_of(Definition, Definition.set_options)
+    unset_options = method_of(Definition, Definition.unset_options)
+    set_comment = method_of(Definition, Definition.set_comment)
+    drop = method_of(Definition, Definition.drop)
 
     delete = method_of(Rows, Rows.delete)
     update = method_of(Rows, Rows.update)
@@ -349,13 +419,6 @@ def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:
     activate(spark)
     parsed = DataType.fromDDL(schema)  # a DataFrame of these columns could have no CHAR(n)
     return parsed if isinstance(parsed, StructType) else spark.createDataFrame([], schema).schema
-
-
-def _named_error(text: str) -> PaimonError | None:
-    """The error of ours whose name and message Spark passes on; None where it is none."""
-    name, _, message = text.partition(": ")
-    kind = class_named(name)
-    return None if kind is None else kind(message)
 
 
 def _is_planned(spark: SparkSession) -> bool:

@@ -8,6 +8,7 @@ from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.maintain.files import earliest_snapshot, unexisting_files
 from paimon_spark.maintain.mark_done import mark_partitions_done
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
+from paimon_spark.options.keywords import column_names
 from paimon_spark.spark.jobs.analyze import analyze
 from paimon_spark.spark.jobs.copy_job import copy_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
@@ -25,7 +26,7 @@ class Repairs(TablePart):
         ``ANALYZE TABLE t COMPUTE STATISTICS [FOR COLUMNS a, b | FOR ALL COLUMNS]``.
 
         Args:
-            columns: names of columns; without any only rows are counted.
+            columns: names of columns, in a list or between commas; without any only rows are counted.
             all_columns: all columns instead.
 
         Raises:
@@ -33,8 +34,7 @@ class Repairs(TablePart):
             UnsupportedError: a column's type has no statistics.
             CommitConflictError: others committed faster every time; nothing was changed.
         """
-        chosen = [columns] if isinstance(columns, str) else columns
-        return analyze(self.table.spark, self.table.load(), chosen, all_columns=all_columns)
+        return analyze(self.table.spark, self.table.load(), column_names(columns), all_columns=all_columns)
 
     def copy(self, path: str, *, where: str | None = None, options: Mapping[str, str] | None = None) -> str:
         """Copy the files of the latest snapshot into another table, which is made if need be; return its path.

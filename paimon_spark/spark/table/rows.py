@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
+from paimon_spark.commit.row_counts import RowCounts, counting
+from paimon_spark.errors import OptionError
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path
@@ -30,7 +32,7 @@ class Rows(TablePart):
     meanwhile, outside the keys that change, is not looked for again (snapshot isolation).
     """
 
-    def delete(self, where: str | Column | None = None) -> None:
+    def delete(self, where: str | Column | None = None, *, condition: str | Column | None = None) -> RowCounts:
         """Delete the rows for which a condition is true.
 
         A condition on partition columns only takes whole partitions out, without reading them, as does no condition
@@ -41,17 +43,31 @@ class Rows(TablePart):
 
         Args:
             where: an SQL condition over the table's columns, or a Column; None deletes all rows.
+            condition: another word for `where`.
+
+        Returns:
+            How many rows were deleted, as ``num_affected_rows`` and ``num_deleted_rows``. None where whole partitions
+            went, with a primary key or with deletion vectors: only a read could tell.
 
         Raises:
             UnsupportedError: the table does not let single rows be deleted, or the condition is not deterministic.
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
+        where = _one_of(where, condition)
         refuse_nondeterministic(str(where))
         self._refuse_older_state()
         matched = self._matched(self.table.load(), where, {})
-        run_delete(matched.table, matched)
+        with counting() as told:
+            run_delete(matched.table, matched)
+        return told.counts
 
-    def update(self, set: Mapping[str, str | Column], where: str | Column | None = None) -> None:  # noqa: A002 - the word of SQL
+    def update(
+        self,
+        set: Mapping[str, str | Column],  # noqa: A002 - the word of SQL
+        where: str | Column | None = None,
+        *,
+        condition: str | Column | None = None,
+    ) -> RowCounts:
         """Give columns new values, in the rows for which a condition is true.
 
         Values are cast as Spark stores values: what the column cannot hold is an error. Columns of the primary key
@@ -61,12 +77,17 @@ class Rows(TablePart):
             set: the new values by column, as SQL expressions or Columns over the old row; ``"s.y"`` is the column of
                 this name, else a field of the struct s.
             where: an SQL condition over the table's columns, or a Column; None updates all rows.
+            condition: another word for `where`.
+
+        Returns:
+            How many rows were updated, as ``num_affected_rows`` and ``num_updated_rows``.
 
         Raises:
             UnsupportedError: a column of the primary key is among them, or the table cannot be updated.
             SchemaMismatchError: there is no such column.
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
+        where = _one_of(where, condition)
         refuse_nondeterministic(str(where))
         self._refuse_older_state()
         table = self.table.load()
@@ -76,7 +97,9 @@ class Rows(TablePart):
         }
         trees = assigned_values(values, table.schema.field_names)
         matched = self._matched(table, where, trees, given=tuple(set.values()))
-        run_update(table, matched.values, matched)
+        with counting() as told:
+            run_update(table, matched.values, matched)
+        return told.counts
 
     def _refuse_older_state(self) -> None:
         options = options_for_path(settings_of(self.table.spark), self.table.path)
@@ -107,6 +130,12 @@ class Rows(TablePart):
         else:
             rows = padded(self.table.snapshot_rows(snapshot_id), self.table.load().schema.fields)
         return rows if where is None else rows.where(where)
+
+
+def _one_of(where: str | Column | None, condition: str | Column | None) -> str | Column | None:
+    if where is not None and condition is not None:
+        raise OptionError("where and condition are two words for one thing: give one of them")
+    return condition if where is None else where
 
 
 def _text(condition: str | Column | None) -> str:

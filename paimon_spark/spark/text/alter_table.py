@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import DataType, StructType
-
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import (
     check_default_column,
+    column_of,
     option_key,
     refuse_added_default,
     refuse_replaced_columns,
@@ -24,14 +22,12 @@ from paimon_spark.spark.text.definitions import rename_table
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.partition_clauses import drop_partitions
 from paimon_spark.spark.text.queries import Context, write_options
-from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table import schema_change as change
 from paimon_spark.table.schema_evolution import alter_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
 _Changes = list[change.SchemaChange]
@@ -118,15 +114,9 @@ def _add(cursor: Cursor) -> _Changes:
             refuse_added_default(path)
         position = _position(piece)
         piece.finish()
-        column = _column(path, definition)
+        column = column_of(path[-1], definition.source())
         changes.append(change.AddColumn(path, column.type, column.description, position))
     return changes
-
-
-def _column(path: change.Path, definition: Cursor) -> DataField:
-    struct = DataType.fromDDL(f"{quoted_name(path[-1])} {definition.source()}")
-    assert isinstance(struct, StructType)
-    return from_spark_struct(struct)[0]
 
 
 def _position(cursor: Cursor) -> change.Position | None:
@@ -151,7 +141,7 @@ def _rename(cursor: Cursor) -> _Changes:
 def _alter(context: Context, table: FileStoreTable, cursor: Cursor) -> _Changes:
     path = cursor.name()
     if cursor.take("TYPE"):
-        return [change.UpdateColumnType(path, _column(path, cursor.rest()).type)]
+        return [change.UpdateColumnType(path, column_of(path[-1], cursor.rest().source()).type)]
     if cursor.take("COMMENT"):
         return [change.UpdateColumnComment(path, cursor.string() or None)]
     if cursor.take("SET", "NOT", "NULL") or cursor.take("DROP", "NOT", "NULL"):

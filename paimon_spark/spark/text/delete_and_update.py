@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from paimon_spark.commit.row_counts import counting
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.source_options import refuse_system_table
@@ -17,7 +18,7 @@ from paimon_spark.spark.sql.row_changes import run_delete as delete
 from paimon_spark.spark.sql.row_changes import run_update as update
 from paimon_spark.spark.sql.warehouses import TableName, quoted, system_table_in
 from paimon_spark.spark.text.cursor import Cursor
-from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.parsing import Kind
 from paimon_spark.spark.text.queries import Context, run_query, write_options
 
@@ -63,8 +64,9 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         text=condition or "",
         condition=condition,
     )
-    delete(table, matched)
-    return empty(context)
+    with counting() as told:
+        delete(table, matched)
+    return counted(context, told.counts, "num_affected_rows")
 
 
 def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
@@ -109,8 +111,9 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         values=assigned_values(new, table.schema.field_names),
         condition=condition,
     )
-    update(table, matched.values, matched)
-    return empty(context)
+    with counting() as told:
+        update(table, matched.values, matched)
+    return counted(context, told.counts, "num_affected_rows")
 
 
 def reading(context: Context, name: TableName, snapshot_id: int | None) -> Context:

@@ -26,6 +26,7 @@ from paimon_spark.spark.text.queries import Context, run_query, write_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.commit.row_counts import RowCounts
     from paimon_spark.table.table import FileStoreTable
 
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "MAP", "REDUCE")
@@ -54,8 +55,8 @@ def run_insert(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         return run_query(context, query, before=head + " ", whole=cursor.text)
     table = written_table(context, name)
     query = _with_defaults(query, query_columns(table.schema, statement), table)
-    insert_rows(context, name, table, statement, run_query(context, query))
-    return empty(context)
+    counts = insert_rows(context, name, table, statement, run_query(context, query))
+    return counted(context, counts, "num_affected_rows", "num_inserted_rows")
 
 
 def written_table(context: Context, name: TableName) -> FileStoreTable:
@@ -86,6 +87,12 @@ def target(context: Context, parts: Sequence[str]) -> TableName | None:
 def empty(context: Context) -> DataFrame:
     """Return the DataFrame without columns that a statement without a result gives."""
     return context.spark.range(0).select()
+
+
+def counted(context: Context, counts: RowCounts, *names: str) -> DataFrame:
+    """Return the row of counts that a statement answers with."""
+    schema = ", ".join(f"{name} BIGINT" for name in names)
+    return context.spark.createDataFrame([tuple(getattr(counts, name) for name in names)], schema)
 
 
 def _read_insert(cursor: Cursor) -> Insert | None:
@@ -120,7 +127,7 @@ def _partition(piece: Cursor) -> tuple[str, str | None]:
     return name, piece.rest().source() if piece.take("=") else None
 
 
-def insert_rows(context: Context, name: TableName, table: FileStoreTable, insert: Insert, rows: DataFrame) -> None:
+def insert_rows(context: Context, name: TableName, table: FileStoreTable, insert: Insert, rows: DataFrame) -> RowCounts:
     """Write the rows of a query as an INSERT says."""
     into = InsertTarget(name.parts, table.schema, context.settings, write_options(context, name))
     ansi = str(context.spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
@@ -128,9 +135,8 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, insert
     paimon = PaimonTable.for_path(context.spark, name.path, **name.options)
     options = without_modes(insert.options)
     if insert.overwrite:
-        paimon.overwrite(ready, **options, **replaced_options(into, insert, ready))
-    else:
-        paimon.append(ready, **options)
+        return paimon.overwrite(ready, **options, **replaced_options(into, insert, ready))
+    return paimon.append(ready, **options)
 
 
 def _with_defaults(query: Cursor, columns: Sequence[str], table: FileStoreTable) -> Cursor:

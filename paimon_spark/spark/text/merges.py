@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as t
 
+from paimon_spark.commit.row_counts import counting
 from paimon_spark.errors import SchemaMismatchError, UnsupportedError
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.source.source_options import refuse_system_table
@@ -36,7 +37,7 @@ from paimon_spark.spark.table.merges import target_rows
 from paimon_spark.spark.table.pinned_sources import pinned_source
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
-from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.parsing import Kind, Token
 from paimon_spark.spark.text.queries import Context, run_query, write_options
 from paimon_spark.spec.filter_text import quoted_name, spark_literal
@@ -273,8 +274,10 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
     found = _read_merge(context, cursor, ctes, evolves)
     if found is None:
         return None
-    run_frame_merge(*found)
-    return empty(context)
+    with counting() as told:
+        run_frame_merge(*found)
+    names = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
+    return counted(context, told.counts, *names)
 
 
 def explain_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves: bool = False) -> DataFrame | None:

@@ -19,6 +19,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
     DONE,
     INT,
+    LONG,
     STRING,
     TABLE,
     Argument,
@@ -26,10 +27,14 @@ from paimon_spark.spark.sql.procedures.procedure import (
     Procedure,
     ResultColumn,
 )
+from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.name_pattern import NamePatterns
 
 if TYPE_CHECKING:
-    pass
+    from paimon_spark.table.table import FileStoreTable
+
+_REWRITTEN = ("removed_files", "removed_bytes", "added_files", "added_bytes")
+"""Columns behind the one that Java's procedure has."""
 
 _MANIFEST_SORT = {
     "manifest_sort_enabled": "manifest-sort.enabled",
@@ -59,8 +64,19 @@ def _compact(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[A
         idle_time=None if idle is None else parse_duration(idle),
         zone=None if given["where"] is None else time_zone(settings_of(context.spark)),
     )
-    compact_table(context.spark, table, scope, full=full, order=order)
-    return [(True,)]
+    made = compact_table(context.spark, table, scope, full=full, order=order)
+    return [(True, made, *_rewritten(table, made))]
+
+
+def _rewritten(table: FileStoreTable, snapshot_id: int | None) -> tuple[int, int, int, int]:
+    """How many files and bytes a compaction took out, and how many it put in: what its snapshot says."""
+    removed: list[int] = []
+    added: list[int] = []
+    if snapshot_id is not None:
+        for manifest in table.manifests.delta_manifests(table.snapshots.get(snapshot_id)):
+            for entry in table.manifests.read_manifest(manifest):
+                (added if entry.kind is FileKind.ADD else removed).append(entry.file.file_size)
+    return len(removed), sum(removed), len(added), sum(added)
 
 
 def _compact_database(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -137,7 +153,11 @@ COMPACT_PROCEDURES = (
             Argument("partition_idle_time"),
             Argument("buckets"),
         ),
-        DONE,
+        (
+            *DONE,
+            ResultColumn("snapshot_id", LONG),
+            *(ResultColumn(name, LONG, False) for name in _REWRITTEN),
+        ),
         _compact,
         "Merges the files of a table, or of some of its partitions, so that there are fewer of them.",
     ),

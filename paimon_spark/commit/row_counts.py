@@ -1,0 +1,148 @@
+"""How many rows a statement changed: told by what commits it, heard by the method or statement that began it.
+
+Nothing is read for it: the tasks of a write count rows by their kinds as they write them, and what finds rows knows how
+many it has found. Runs on the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.snapshot import Operation
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import TaskMessage
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """What a statement did, by the names that Delta Lake has; None where only a read of the table could tell."""
+
+    num_affected_rows: int | None = 0
+    """Rows that were inserted, updated or deleted."""
+    num_updated_rows: int | None = 0
+    num_deleted_rows: int | None = 0
+    num_inserted_rows: int | None = 0
+    """In tables with a primary key these are rows as they were written, before they are merged with others."""
+    snapshot_id: int | None = None
+    """The new snapshot; None where nothing was committed, or another process has committed it."""
+
+    @classmethod
+    def inserted(cls, rows: int | None) -> RowCounts:
+        """The counts of a statement that only adds rows."""
+        return cls(rows, num_inserted_rows=rows)
+
+    @classmethod
+    def updated(cls, rows: int | None) -> RowCounts:
+        """The counts of a statement that only updates rows."""
+        return cls(rows, num_updated_rows=rows)
+
+    @classmethod
+    def deleted(cls, rows: int | None) -> RowCounts:
+        """The counts of a statement that only deletes rows."""
+        return cls(rows, num_deleted_rows=rows)
+
+    @classmethod
+    def changed(cls, *, updated: int, deleted: int, inserted: int) -> RowCounts:
+        """The counts of a statement that may do all three."""
+        return cls(updated + deleted + inserted, updated, deleted, inserted)
+
+    def as_upsert(self) -> RowCounts:
+        """The same of rows of which only a read could tell whether their keys were there."""
+        return replace(self, num_updated_rows=None, num_inserted_rows=None)
+
+
+@dataclass(eq=False)
+class Told:
+    """What was told last."""
+
+    counts: RowCounts = RowCounts()
+    name: str = field(default_factory=lambda: uuid4().hex)
+    """By which another thread of this process finds it."""
+
+
+_TOLD: ContextVar[Told | None] = ContextVar("paimon_row_counts", default=None)
+_BY_NAME: WeakValueDictionary[str, Told] = WeakValueDictionary()
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[Told]:
+    """Hear what the statement inside tells. What is inside of another one is heard by that alone."""
+    told = Told()
+    _BY_NAME[told.name] = told
+    before = _TOLD.set(told)
+    try:
+        yield told
+    finally:
+        _TOLD.reset(before)
+
+
+@contextlib.contextmanager
+def heard_by(name: str | None) -> Iterator[None]:
+    """Let the statement of that `Told.name` hear what is told inside, in whatever thread; None: nobody more than does.
+
+    Spark calls back in threads of its own.
+    """
+    told = None if name is None else _BY_NAME.get(name)
+    if told is None:
+        yield
+        return
+    before = _TOLD.set(told)
+    try:
+        yield
+    finally:
+        _TOLD.reset(before)
+
+
+def tell(counts: RowCounts) -> None:
+    """Tell what a statement has done, once that is committed. What is told later counts: whoever knows more says it."""
+    told = _TOLD.get()
+    if told is not None:
+        told.counts = replace(counts, snapshot_id=counts.snapshot_id or told.counts.snapshot_id)
+
+
+def tell_upsert() -> None:
+    """Tell that rows were written of which only a read could tell whether their keys were there."""
+    told = _TOLD.get()
+    if told is not None:
+        told.counts = told.counts.as_upsert()
+
+
+def tell_written(
+    table: FileStoreTable, messages: Sequence[TaskMessage], operation: str | None, snapshot_id: int | None
+) -> None:
+    """Tell what the tasks of a write were given, row kind by row kind.
+
+    Where keys move between partitions, rows that are deleted in the old ones are among them, and cannot be told apart.
+    """
+    if _TOLD.get() is None:
+        return
+    by_kind = [sum(counts) for counts in zip(*(message.by_kind for message in messages), strict=True)] or [0] * 4
+    inserted, updated, deleted = (by_kind[kind] for kind in (RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE))
+    counts = RowCounts.changed(updated=updated, deleted=deleted, inserted=inserted)
+    if deleted and table.schema.kind.updates_across_partitions and operation != Operation.DELETE.value:
+        known = operation != Operation.MERGE.value
+        counts = replace(counts, num_deleted_rows=None, num_affected_rows=updated + inserted if known else None)
+    tell(replace(counts, snapshot_id=snapshot_id))
+
+
+def tell_dropped(table: FileStoreTable, snapshot_id: int | None) -> None:
+    """Tell how many rows went with whole partitions, or with all of the table: what its snapshot says.
+
+    With a primary key, or with deletion vectors, the files had rows that no read would have shown.
+    """
+    if _TOLD.get() is None:
+        return
+    count: int | None = 0
+    if snapshot_id is not None:
+        counted = not table.schema.kind.is_keyed and not table.options.deletion_vectors_enabled
+        count = -(table.snapshots.get(snapshot_id).delta_record_count or 0) if counted else None
+    tell(replace(RowCounts.deleted(count), snapshot_id=snapshot_id))

@@ -1,0 +1,35 @@
+"""What methods of `PaimonTable` and statements answer, on a classic session and on Spark Connect."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support import method_checks
+
+pytestmark = pytest.mark.spark
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("kind", method_checks.KINDS)
+def test_methods_count_the_rows_they_change(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    method_checks.check_counts(spark, str(tmp_path), kind)
+
+
+def test_statements_by_text_count_rows(spark: SparkSession, tmp_path: Path) -> None:
+    method_checks.check_text_statements(spark.newSession(), str(tmp_path))
+
+
+def test_a_table_by_name_its_columns_and_options(spark: SparkSession, tmp_path: Path) -> None:
+    method_checks.check_definition(spark.newSession(), str(tmp_path))
+
+
+def test_methods_and_statements_on_connect(connect: str, tmp_path: Path) -> None:
+    command = [sys.executable, "tests/spark/methods_program.py", connect, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("done\n")
