@@ -65,5 +65,12 @@ def test_good_batches_pass_untouched() -> None:
 
 
 def test_wide_rows_are_not_gathered_without_end() -> None:
-    wide = pa.record_batch({"a": [b"x" * (20 * MB)]})
-    assert [b.num_rows for b in even_batches([wide] * 5)] == [2, 2, 1]
+    wide = pa.record_batch({"a": [b"x" * (12 * MB)]})
+    assert [b.num_rows for b in even_batches([wide] * 5)] == [3, 2]
+
+
+def test_batches_of_many_bytes_are_not_copied() -> None:
+    small, wide = pa.record_batch({"a": [b"x"]}), pa.record_batch({"a": [b"x" * (20 * MB)]})
+    result = list(even_batches([small, wide, wide, small]))
+    assert [b.num_rows for b in result] == [1, 1, 1, 1]
+    assert result[1] is result[2] is wide

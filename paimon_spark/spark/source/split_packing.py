@@ -69,7 +69,8 @@ def even_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        if batch.num_rows < MIN_BATCH_ROWS:
+        is_small = batch.num_rows < MIN_BATCH_ROWS and batch.nbytes < MAX_GATHERED_BYTES // 2
+        if is_small:
             waiting.append(batch)
             rows += batch.num_rows
             size_bytes += batch.nbytes
@@ -78,11 +79,9 @@ def even_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if waiting:
             yield _joined(waiting)
             waiting, rows, size_bytes = [], 0, 0
-        if batch.num_rows > MAX_BATCH_ROWS:
+        if not is_small:
             for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
-                yield batch.slice(start, MAX_BATCH_ROWS)
-        elif batch.num_rows >= MIN_BATCH_ROWS:
-            yield batch
+                yield batch if batch.num_rows <= MAX_BATCH_ROWS else batch.slice(start, MAX_BATCH_ROWS)
     if waiting:
         yield _joined(waiting)
 
