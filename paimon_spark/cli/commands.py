@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import pyarrow.compute as pc
 
-from paimon_spark.cli.output import Output, tracked
+from paimon_spark.cli.output import FORMS, JSON, TABLE, Output, tracked
 from paimon_spark.display.texts import bytes_text, counted
 from paimon_spark.errors import PaimonError
 from paimon_spark.options import find_option, unknown_option_error
+from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE
+from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.paths import parse_table_path
-from paimon_spark.table.table import load_table
+from paimon_spark.table.table import load_table, table_exists
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -73,36 +75,50 @@ def run(arguments: Sequence[str]) -> int:
 def commands() -> None:
     """Look at Apache Paimon tables and look after them, without Spark.
 
-    PATH is the directory of a table, or of one of its branches: <table>$branch_<branch>.
+    PATH is the directory of a table, or of one of its branches, <table>$branch_<branch>; with --warehouse the name of a
+    table, <database>.<table>.
     """
 
 
 def _of_table(command: Command) -> Command:
     """Give a command the arguments that all of them have, the table and the output."""
 
-    def with_table(path: str, option: tuple[str, ...], as_json: bool, **given: Any) -> None:
-        command(_open(path, option), Output(as_json=as_json), **given)
+    def with_table(path: str, option: tuple[str, ...], warehouse: str | None, **given: Any) -> None:
+        output = _output(given)
+        command(_open(path, option, warehouse), output, **given)
 
     with_table.__name__, with_table.__doc__ = command.__name__, command.__doc__
     with_table.__dict__.update(command.__dict__)  # options of click that are there already
-    for decorate in (
-        click.option("--json", "as_json", is_flag=True, help="Write JSON, one object a line."),
-        click.option("-o", "--option", multiple=True, metavar="KEY=VALUE", help="An option of the table or the store."),
-        click.argument("path"),
-    ):
+    for decorate in _SHARED:
         with_table = decorate(with_table)
     return with_table
 
 
-def _open(path: str, given: Sequence[str], **more: str) -> FileStoreTable:
-    options = dict(more)
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise click.BadParameter(f"'{text}' is not KEY=VALUE.", param_hint="--option")
-        if find_option(key.strip()) is None:
-            raise unknown_option_error(key.strip())
-        options[key.strip()] = value
+_SHARED = (
+    click.option("--output", "file", metavar="FILE", help="Write CSV, Parquet or Arrow to this file."),
+    click.option("--format", "form", type=click.Choice(FORMS), default=TABLE, help="What rows are written as."),
+    click.option("--json", "as_json", is_flag=True, help="Write JSON, one object a line: --format json."),
+    click.option("-o", "--option", multiple=True, metavar="KEY=VALUE", help="An option of the table or the store."),
+    click.option("-w", "--warehouse", metavar="DIRECTORY", help="Where PATH is a name: database.table."),
+    click.argument("path"),
+)
+"""The arguments that commands have."""
+
+
+def _output(given: dict[str, Any]) -> Output:
+    """Take what says how to print out of the arguments of a command."""
+    form, as_json, file = given.pop("form"), given.pop("as_json"), given.pop("file")
+    if as_json and form not in (TABLE, JSON):
+        raise click.UsageError("--json goes with no other --format.")
+    form = JSON if as_json else form
+    if file is not None and form in (TABLE, JSON):
+        raise click.UsageError("--output needs --format csv, parquet or arrow.")
+    return Output(form, file)
+
+
+def _open(path: str, given: Sequence[str], warehouse: str | None = None) -> FileStoreTable:
+    options = _options(given)
+    path, options = _place(path, options, warehouse)
     name = parse_table_path(path)
     if name.system_table is not None:
         raise click.BadParameter(
@@ -111,13 +127,77 @@ def _open(path: str, given: Sequence[str], **more: str) -> FileStoreTable:
     return load_table(path, options=options)
 
 
+def _place(path: str, options: dict[str, str], warehouse: str | None) -> tuple[str, dict[str, str]]:
+    """Return the directory of a table that is named, and the options that reach it."""
+    if warehouse is None or "/" in path:
+        return path, options
+    parts = path.split(".")
+    if len(parts) != 2 or not all(parts):
+        raise click.BadParameter(f"'{path}' is no name of a table: write database.table.", param_hint="PATH")
+    catalog = open_catalog(warehouse, options)
+    return catalog.table_path(*parts), {**catalog.options, **options}
+
+
+def _options(given: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"'{text}' is not KEY=VALUE.", param_hint="--option")
+        if find_option(key.strip()) is None:
+            raise unknown_option_error(key.strip())
+        options[key.strip()] = value
+    return options
+
+
+def _plain(command: Command) -> Command:
+    for decorate in _SHARED:
+        command = decorate(command)
+    return command
+
+
+@commands.command()
+@_plain
+def info(path: str, option: tuple[str, ...], warehouse: str | None, **given: Any) -> None:
+    """Show what a table is: kind, keys, columns, size, newest snapshots, tags, branches.
+
+    Of a warehouse or a database it lists the tables: info /wh, info shop --warehouse /wh.
+    """
+    from paimon_spark.cli.info import show_info, show_warehouse
+
+    output = _output(given)
+    options = _options(option)
+    if warehouse is not None and "." not in path and "/" not in path:
+        show_warehouse(open_catalog(warehouse, options), output, path)
+        return
+    place, reaching = _place(path, options, warehouse)
+    if parse_table_path(place).system_table is None and not table_exists(place, options=reaching):
+        catalog = open_catalog(place.rstrip("/"), options)
+        if any(name != DEFAULT_DATABASE or catalog.tables(name) for name in catalog.databases()):
+            show_warehouse(catalog, output)
+            return
+    show_info(_open(path, option, warehouse), output)
+
+
 @commands.command()
 @_of_table
-def info(table: FileStoreTable, output: Output) -> None:
-    """Show what a table is: kind, keys, columns, size, newest snapshots, tags."""
-    from paimon_spark.cli.info import show_info
+@click.option("--version", help="A tag or a snapshot's id; the latest schema when not given.")
+def schema(table: FileStoreTable, output: Output, version: str | None) -> None:
+    """List the columns: type, nullability, key, default, comment."""
+    from paimon_spark.cli.info import columns_of
 
-    show_info(table, output)
+    seen = _at(table, version).schema
+    output.rows(columns_of(seen), title=f"Schema {seen.id} of {table.path}")
+
+
+@commands.command()
+@_of_table
+def branches(table: FileStoreTable, output: Output) -> None:
+    """List the branches."""
+    from paimon_spark.table.system.registry import system_table
+
+    found = system_table("branches", of=table.path).read(table)
+    output.rows(found, title=f"{found.num_rows:,} {'branch' if found.num_rows == 1 else 'branches'}")
 
 
 @commands.command()
@@ -130,7 +210,8 @@ def snapshots(table: FileStoreTable, output: Output, limit: int) -> None:
     ids = table.snapshots.ids()
     found = system_table("snapshots", of=table.path).read(table)
     rows = found.sort_by([("snapshot_id", "descending")]).slice(0, limit or None)
-    output.rows(rows, shown=_SNAPSHOT_COLUMNS, title=counted(len(ids), "snapshot"))
+    merged = {"total_record_count": "records before merging"} if table.schema.kind.is_keyed else {}
+    output.rows(rows, shown={**_SNAPSHOT_COLUMNS, **merged}, title=counted(len(ids), "snapshot"))
 
 
 @commands.command()
@@ -143,7 +224,7 @@ def files(table: FileStoreTable, output: Output, version: str | None, limit: int
 
     found = system_table("files", of=table.path).read(_at(table, version))
     rows = found.slice(0, limit or None)
-    if not output.as_json:  # paths below the table are short enough for a line
+    if output.form == TABLE:  # paths below the table are short enough for a line
         at = rows.schema.get_field_index("file_path")
         below = pc.replace_substring(rows.column(at), f"{table.path}/", "", max_replacements=1)
         rows = rows.set_column(at, "file_path", below)
@@ -243,20 +324,36 @@ def _reads(command: Command) -> Command:
 
 @commands.command()
 @click.option("--limit", default=20, show_default=True, help="Read so many rows; 0 reads all.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, one object a line.")
-@click.option("-o", "--option", multiple=True, metavar="KEY=VALUE", help="An option of the table or the store.")
 @_reads
-@click.argument("path")
-def read(path: str, option: tuple[str, ...], as_json: bool, limit: int, **which: str | None) -> None:
+@_plain
+def read(path: str, option: tuple[str, ...], warehouse: str | None, limit: int, **which: Any) -> None:
     """Read rows of a table, or of a system table: <table>$audit_log."""
     from paimon_spark.cli.reading import named_rows
 
-    version = which.pop("version")
+    output, version = _output(which), which.pop("version")
     root, dollar, system = path.rpartition("$")
-    named = dollar and parse_table_path(path).system_table is not None
-    table = _at(_open(root if named else path, option), version)
-    fields, batches = named_rows(table, system if named else None, limit=limit or None, **which)
-    Output(as_json=as_json).batches(fields, batches)
+    named = dollar and parse_table_path(f"/{path}").system_table is not None
+    table = _at(_open(root if named else path, option, warehouse), version)
+    found, batches = named_rows(table, system if named else None, limit=limit or None, **which)
+    output.batches(found, batches)
+
+
+@commands.command()
+@_of_table
+@click.option("--columns", help="Names between commas; all when not given.")
+@click.option("--where", metavar="CONDITION", help="A condition in SQL.")
+@click.argument("first")
+@click.argument("second")
+def diff(
+    table: FileStoreTable, output: Output, first: str, second: str, columns: str | None, where: str | None
+) -> None:
+    """Show the rows that only one of two versions has: - of the first, + of the second.
+
+    FIRST and SECOND are tags or ids of snapshots.
+    """
+    from paimon_spark.cli.reading import rows_that_differ
+
+    output.batches(*rows_that_differ(table, (first, second), columns=columns, where=where))
 
 
 @commands.command()

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_spark.cli.output import Output, field_names
+from paimon_spark.cli.output import TABLE, Output, field_names
 from paimon_spark.display.texts import bytes_text
-from paimon_spark.errors import OptionError
-from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.errors import OptionError, SnapshotNotFoundError
+from paimon_spark.read.change_range import ChangeRange, ChangeSource
 from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.predicate import evaluate
 from paimon_spark.spec.sql_filter import parse_filter
@@ -22,12 +23,15 @@ from paimon_spark.table.system.registry import system_table
 if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.table_scan import RowView
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
+
+_SIGN = "change"
 
 
 def named_rows(
     table: FileStoreTable, system: str | None, *, columns: str | None, where: str | None, limit: int | None
-) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the columns and the rows of a table or of one of its system tables.
 
     Args:
@@ -44,7 +48,7 @@ def named_rows(
     view = find_view(system)
     if view is not None:
         plan = _scan(table, view, columns, where, limit).plan()
-        return field_names(plan.fields), _first(_rows(plan), limit)
+        return to_arrow_schema(plan.fields), _first(_rows(plan), limit)
     of_metadata = system_table(system or "", of=table.path)
     rows = of_metadata.read(table)
     if where is not None:
@@ -54,7 +58,45 @@ def named_rows(
         if unknown is not None:
             raise OptionError(f"${system} has no column '{unknown}'; its columns are {', '.join(rows.schema.names)}.")
         rows = rows.select(_names(columns))
-    return rows.schema.names, iter(rows.slice(0, limit).to_batches())
+    return rows.schema, iter(rows.slice(0, limit).to_batches())
+
+
+def rows_that_differ(
+    table: FileStoreTable, versions: tuple[str, str], *, columns: str | None, where: str | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the rows that only one of two versions has: ``-`` of the first, ``+`` of the second, in the first column.
+
+    Files that both versions have are not read. In a table without primary key a row that a compaction has put into
+    another file is in both.
+
+    Raises:
+        SnapshotNotFoundError: there is no such version.
+    """
+    first, second = (_snapshot_at(table, version) for version in versions)
+    plans = []
+    for sign, before, after in (("-", second, first), ("+", first, second)):
+        source = ChangeRange(ChangeSource.DIFF, before=before, after=after)
+        scan = replace(TableScan.of(table, ROWS), source=source)
+        predicate = None if where is None else parse_filter(where, scan.columns)
+        scan = scan.select(columns=None if columns is None else _names(columns), predicate=predicate)
+        plans.append((sign, scan.plan()))
+    schema = to_arrow_schema(plans[0][1].fields).insert(0, pa.field(_SIGN, pa.string()))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for sign, plan in plans:
+            for batch in _rows(plan):
+                signs = pa.array([sign] * batch.num_rows, pa.string())
+                yield pa.RecordBatch.from_arrays([signs, *batch.columns], schema=schema)
+
+    return schema, batches()
+
+
+def _snapshot_at(table: FileStoreTable, version: str) -> Snapshot:
+    scan = TableScan.of(table.with_options({"scan.version": version}), ROWS)
+    assert not isinstance(scan.source, ChangeRange)
+    if scan.source is None:
+        raise SnapshotNotFoundError(f"{table.path} has no snapshot yet.")
+    return scan.source
 
 
 def show_plan(table: FileStoreTable, output: Output, *, columns: str | None, where: str | None) -> None:
@@ -78,7 +120,7 @@ def show_plan(table: FileStoreTable, output: Output, *, columns: str | None, whe
         "merged_splits": merged,
         "rows_before_merging": sum(split.row_count for split in plan.splits),
     }
-    if output.as_json:
+    if output.form != TABLE:
         output.object(facts)
         return
     texts = {

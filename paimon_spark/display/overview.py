@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.display.texts import bytes_text, counted, records_text
 from paimon_spark.options import is_secret
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.system.groups import grouped
@@ -41,10 +42,18 @@ class Overview:
     """The newest snapshots, latest first."""
     snapshot_count: int
     tags: tuple[str, ...]
+    branches: tuple[str, ...]
+    """Without the main one."""
     files: int
     """Data files of the latest snapshot, of every level."""
     bytes: int | None
     """Their size; None where there are too many to sum up."""
+
+    @property
+    def size_text(self) -> str:
+        """Bytes, files and records for people."""
+        records = records_text(self.records, keyed=self.schema.kind.is_keyed)
+        return f"{bytes_text(self.bytes)}, {counted(self.files, 'file')}, {records}"
 
     @property
     def records(self) -> int:
@@ -115,6 +124,7 @@ def overview(table: FileStoreTable) -> Overview:
         newest=newest,
         snapshot_count=len(ids),
         tags=tuple(sorted(table.tags.names())),
+        branches=tuple(sorted(table.branches.names())),
         files=files,
         bytes=size,
     )

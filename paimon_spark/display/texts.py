@@ -22,6 +22,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def records_text(count: int, *, keyed: bool) -> str:
+    """``2,000 records``; with a primary key those of the files, of which a read may merge some."""
+    return counted(count, "record") + (" before merging" if keyed else "")
+
+
 def time_text(millis: int) -> str:
     """A commit's time here: ``2024-05-01 10:30:00``; outside the years 1 to 9999 its milliseconds."""
     try:

@@ -192,3 +192,84 @@ def test_as_a_program_without_pyspark(path: str) -> None:
     subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True)
     done = subprocess.run([sys.executable, "-m", "paimon_spark", "tags", path], check=True, capture_output=True)
     assert b"0 tags" in done.stdout
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    """Two databases, of which one is empty, and two tables."""
+    root = tmp_path / "wh"
+    for name in ("pk_partial_update", "append_partitioned_plain"):
+        shutil.copytree(GOLDEN / name / "table", root / "shop.db" / name)
+    (root / "empty.db").mkdir()
+    return str(root)
+
+
+def test_a_warehouse_and_names(warehouse: str, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = run("info", warehouse)
+    assert [(row["database"], row["table"], row["records"]) for row in listed] == [
+        ("default", None, None),
+        ("empty", None, None),
+        ("shop", "append_partitioned_plain", listed[2]["records"]),
+        ("shop", "pk_partial_update", 139),
+    ]
+    assert [row["table"] for row in run("info", "shop", "-w", warehouse)] == [row["table"] for row in listed[2:]]
+    assert main(["info", warehouse]) == 0
+    assert "3 databases" in capsys.readouterr().out
+    [seen] = run("info", "shop.pk_partial_update", "-w", warehouse)
+    assert seen["path"] == f"{warehouse}/shop.db/pk_partial_update"
+    assert len(run("read", "shop.pk_partial_update", "-w", warehouse, "--limit", "3")) == 3
+    assert len(run("read", "shop.pk_partial_update$snapshots", "-w", warehouse)) == 5
+    assert main(["info", "orders", "-w", warehouse]) == 1
+    assert "orders" in capsys.readouterr().err
+    assert main(["files", "pk_partial_update", "-w", warehouse]) == 2
+    assert "write database.table" in capsys.readouterr().err
+
+
+def test_schema_and_branches(path: str, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = {row["name"]: row for row in run("schema", path)}
+    assert columns["k"] == {
+        "name": "k", "type": columns["k"]["type"], "nullable": False, "key": "primary", "default": None, "comment": None
+    }  # fmt: skip
+    assert columns["c"]["type"] == "DECIMAL(10, 2)"
+    assert run("branches", path) == []
+    from paimon_spark.maintain.refs.branches import create_branch
+
+    create_branch(load_table(path), "b1")
+    assert [row["branch_name"] for row in run("branches", path)] == ["b1"]
+    assert run("info", path)[0]["branches"] == ["b1"]
+    assert main(["info", path]) == 0
+    text = capsys.readouterr().out
+    assert "139 records before merging" in text
+    assert "Branches" in text
+
+
+def test_what_differs_between_two_versions(path: str, run: Run) -> None:
+    before = {row["k"]: row for row in run("read", path, "--limit", "0", "--version", "1")}
+    after = {row["k"]: row for row in run("read", path, "--limit", "0", "--version", "3")}
+    changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    rows = run("diff", path, "1", "3")
+    assert {row["k"] for row in rows if row["change"] == "+"} == changed & after.keys()
+    assert {row["k"] for row in rows if row["change"] == "-"} == changed & before.keys()
+    assert changed
+    same = run("diff", path, "3", "1")
+    assert sorted(row["k"] for row in same if row["change"] == "-") == sorted(changed & after.keys())
+    assert run("diff", path, "2", "2") == []
+    assert len(run("diff", path, "1", "3", "--where", "k < 3", "--columns", "k")) <= len(rows)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
+def test_forms_of_rows(path: str, tmp_path: Path, run: Run, form: str) -> None:
+    from pyarrow import csv, ipc, parquet
+
+    rows = run("read", path, "--limit", "0")
+    file = str(tmp_path / "rows")
+    assert main(["read", path, "--limit", "0", "--format", form, "--output", file]) == 0
+    read = {"csv": csv.read_csv, "parquet": parquet.read_table, "arrow": lambda name: ipc.open_stream(name).read_all()}
+    found = read[form](file if form != "arrow" else Path(file).read_bytes())
+    assert found.column_names == ["k", "a", "b", "c", "arr", "ts"]
+    assert sorted(found.column("k").to_pylist()) == sorted(row["k"] for row in rows)
+    command = [sys.executable, "-m", "paimon_spark", "snapshots", path, "--format", form]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert done.stdout
+    assert main(["read", path, "--format", "csv", "--json"]) == 2
+    assert main(["read", path, "--output", file]) == 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.display.lsm_picture import LsmPicture, html_table
 from paimon_spark.display.overview import Overview, buckets_of, kind_of, lsm_shape, overview
-from paimon_spark.display.texts import bytes_text, counted, time_text
+from paimon_spark.display.texts import counted, time_text
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.table.handle import TablePart
 from paimon_spark.spec.snapshot import Operation, Snapshot
@@ -69,8 +69,9 @@ def _page(seen: Overview) -> str:
         ("Buckets", buckets_of(schema)),
         ("Branch", "" if seen.branch == MAIN_BRANCH else seen.branch),
         ("Comment", schema.comment or ""),
-        ("Size", f"{bytes_text(seen.bytes)}, {counted(seen.files, 'file')}, {counted(seen.records, 'record')}"),
+        ("Size", seen.size_text),
         ("Tags", _some(seen.tags)),
+        ("Branches", _some(seen.branches)),
     ]
     parts = [
         f"<strong>{escape(seen.path)}</strong><br/>{escape(kind_of(schema).capitalize())}, "
@@ -112,7 +113,8 @@ def _snapshots(seen: Overview) -> str:
         for snapshot in seen.newest
     ]
     title = f"<div>Newest of {counted(seen.snapshot_count, 'snapshot')}</div>"
-    return title + html_table(rows, ("snapshot", "time", "kind", "records", "total"))
+    total = "total before merging" if seen.schema.kind.is_keyed else "total"
+    return title + html_table(rows, ("snapshot", "time", "kind", "records", total))
 
 
 def _operation(snapshot: Snapshot) -> str:
