@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,19 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     leave_foreign_errors()
     with opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def rest() -> Iterator[Any]:
+    """Java's server of REST catalogs (`tests/support/rest_server.py`), one for the whole run."""
+    from tests.support.rest_server import rest_server
+
+    with ExitStack() as started:
+        try:
+            server = started.enter_context(rest_server())
+        except (OSError, RuntimeError) as error:
+            absent(f"Java's REST catalog server ({' '.join(str(error).split())[:200]})")
+        yield server
 
 
 @pytest.fixture(scope="module")

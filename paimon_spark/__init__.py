@@ -7,6 +7,7 @@ be used, and tested, without it.
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import (
+    CatalogServerError,
     CommitConflictError,
     CommitError,
     CommitStateUnknownError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CatalogServerError",
     "CommitConflictError",
     "CommitError",
     "CommitStateUnknownError",

@@ -115,5 +115,23 @@ class TableBusyError(PaimonError):
     """Another process changes the table's snapshots, tags or branches and did not end in time; nothing was done."""
 
 
+class CatalogServerError(PaimonError):
+    """The server of a catalog cannot be reached, or refuses a request; nothing says more about it.
+
+    Attributes:
+        status: The HTTP status of the answer; 0 where there was none.
+        resource: What the server did not find, or what is there already: ``TABLE``, ``SNAPSHOT``, …; may be empty.
+    """
+
+    def __init__(self, message: str, status: int = 0, resource: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.resource = resource
+
+    def __reduce__(self) -> tuple[Callable[..., CatalogServerError], tuple[Any, ...]]:
+        """Pickle by the message, the status and the resource."""
+        return type(self), (str(self), self.status, self.resource)
+
+
 class DataError(PaimonError):
     """A row holds a value that the table cannot take: null in a NOT NULL column, a bad row kind, an overflow."""

@@ -25,6 +25,7 @@ TREE = {
     "CommitError": ("PaimonError",),
     "CommitConflictError": ("CommitError",),
     "CommitStateUnknownError": ("CommitError",),
+    "CatalogServerError": ("PaimonError",),
     "DataError": ("PaimonError",),
 }
 

@@ -12,6 +12,7 @@ from paimon_spark.arrow.changes import delete_where, overwrite_of, write_rows
 from paimon_spark.arrow.scan import Scan
 from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
+from paimon_spark.metastore.opening import kind_of, root_of
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.options.keywords import column_names, option_keys
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
@@ -41,7 +42,7 @@ def open_table(table: str, *, catalog: str | None = None, version: Version | Non
         OptionError: an option is unknown or has a bad value.
     """
     given = _checked(option_keys(options))
-    path = table if catalog is None else _path_of_name(table, catalog)
+    path = table if catalog is None else _path_of_name(table, catalog, given)
     given = _in_catalog(given, catalog)
     name = parse_table_path(path)
     if name.system_table is not None:
@@ -79,7 +80,7 @@ def create_table(
         OptionError: an option has a bad value.
     """
     given = _in_catalog(option_keys(options), catalog)
-    path = table if catalog is None else _path_of_name(table, catalog)
+    path = table if catalog is None else _path_of_name(table, catalog, given)
     root = parse_table_path(path).root
     new = new_table_schema(
         from_arrow_schema(schema),
@@ -313,11 +314,13 @@ def _of_version(version: Version | None) -> dict[str, str]:
 def _in_catalog(options: Mapping[str, str], catalog: str | None) -> dict[str, str]:
     """Return the options with the warehouse, where they name a metastore, which needs both."""
     named = catalog is not None and "metastore" in options
-    return {**options, "warehouse": str(catalog).rstrip("/")} if named else dict(options)
+    if not named:
+        return dict(options)
+    return {**options, "warehouse": str(catalog) if kind_of(options) == "rest" else str(catalog).rstrip("/")}
 
 
-def _path_of_name(name: str, warehouse: str) -> str:
+def _path_of_name(name: str, warehouse: str, options: Mapping[str, str]) -> str:
     parts = name.split(".")
     if len(parts) != 2 or not all(parts):
         raise OptionError(f"'{name}' is no name of a table in a warehouse: write database.table.")
-    return FilesystemCatalog(warehouse.rstrip("/")).table_path(*parts)
+    return FilesystemCatalog(root_of(warehouse, options)).table_path(*parts)

@@ -28,7 +28,7 @@ from paimon_spark.errors import (
     CommitStateUnknownError,
     PaimonError,
 )
-from paimon_spark.spec.manifest import FileKind
+from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -281,6 +281,8 @@ class BuildsSnapshots(Protocol):
     writer: ManifestWriter
     names: set[str]
     """Names of all files that the snapshot made last refers to, of those that the commit made."""
+    files: Sequence[ManifestEntry]
+    """What it adds and deletes."""
 
     def next_snapshot(self, latest: Snapshot | None) -> Snapshot:
         """Write the manifests of the snapshot after ``latest`` and return it, not yet published."""
@@ -320,7 +322,7 @@ def commit_part(
             writer.discard()
             raise
         try:
-            published = publish_snapshot(table, snapshot, retries, follows=latest)
+            published = publish_snapshot(table, snapshot, retries, follows=latest, files=builder.files)
         except CommitStateUnknownError:
             raise
         except PaimonError:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.commit.conflict_detection import another_table
+from paimon_spark.commit.served_publish import publish_by_server
 from paimon_spark.errors import (
     CommitError,
     CommitStateUnknownError,
@@ -31,6 +33,7 @@ from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:
     from paimon_spark.commit.settings import Retries
+    from paimon_spark.spec.manifest import ManifestEntry
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -45,8 +48,41 @@ class _Owner(Enum):
 
 
 def publish_snapshot(
-    table: FileStoreTable, snapshot: Snapshot, retries: Retries, *, follows: Snapshot | None = None
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    retries: Retries,
+    *,
+    follows: Snapshot | None = None,
+    files: Sequence[ManifestEntry] = (),
 ) -> bool:
+    """Publish a snapshot: by the table's server where it has one, else by its file.
+
+    Args:
+        table: where to publish.
+        snapshot: has a uuid that no other attempt ever had.
+        retries: waits between attempts; shared with the commit's own loop.
+        follows: the snapshot before it, whose files it has; None: it is the first one.
+        files: what it changes; a server is told how much that is.
+
+    Returns:
+        Whether the snapshot is ours; if not, it has to be made anew.
+
+    Raises:
+        CommitError: nothing was committed, for a reason that stays.
+        CommitStateUnknownError: nobody gave a clear answer; nothing may be deleted.
+        CommitConflictError: the table was dropped and made again meanwhile; the new one does not have the snapshot.
+        TableNotFoundError: the table was dropped meanwhile.
+    """
+    server = None if table.file_io.publisher is None else table.file_io.publisher.server
+    if server is None or not server.keeps_snapshots:
+        return _publish_file(table, snapshot, retries, follows=follows)
+    published = publish_by_server(table, server, snapshot, retries, follows=follows, files=files)
+    if published:
+        changed(table)
+    return published
+
+
+def _publish_file(table: FileStoreTable, snapshot: Snapshot, retries: Retries, *, follows: Snapshot | None) -> bool:
     """Create the snapshot's file exclusively.
 
     Creating the same bytes again after an unclear answer is safe: if the first attempt arrived late, the second finds a

@@ -95,6 +95,8 @@ class SnapshotBuilder:
         )
         self.names: set[str] = set()
         """Names of all files that the snapshot made last refers to."""
+        self.files: Sequence[ManifestEntry] = ()
+        """What it adds and deletes."""
 
     def next_snapshot(self, latest: Snapshot | None) -> Snapshot:
         """Write the manifests of the snapshot after ``latest`` and return it, not yet published.
@@ -109,6 +111,7 @@ class SnapshotBuilder:
         changes = self._changes_at(live, index)
         changes = self._check(changes, latest, live, index, new_id)
         files, next_row_id = self._stamped(changes.files, latest, new_id)
+        self.files = tuple(files)
         before = [] if latest is None else self._table.manifests.data_manifests(latest)
         base = self._merge(before, revives=self._revives(before, files))
         delta = self._write("delta", files)

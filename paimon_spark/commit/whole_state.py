@@ -47,6 +47,7 @@ class _StateBuilder:
     ) -> None:
         self.writer = ManifestWriter(table, settings)
         self.names: set[str] = set()
+        self.files: Sequence[ManifestEntry] = ()
         self._user = user
         self._state = state
 
@@ -54,6 +55,7 @@ class _StateBuilder:
         if latest is None:
             raise CommitError("All snapshots of the table are gone meanwhile. Nothing was committed.")
         state = self._state(latest)
+        self.files = state.delta
         base, delta = self.writer.write_manifests(state.base), self.writer.write_manifests(state.delta)
         base_name, base_size = self.writer.write_list(base)
         delta_name, delta_size = self.writer.write_list(delta)

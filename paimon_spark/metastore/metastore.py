@@ -6,18 +6,30 @@ Java: ``AbstractCatalog`` and ``CatalogLock``.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaError
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.storage.publisher import TableServer
 
 
 class Metastore(abc.ABC):
-    """Names of databases and tables, kept by a server or a file; the schemas stay with the tables. Picklable."""
+    """Names of databases and tables, kept by a server or a file. Picklable."""
+
+    @property
+    def keeps_tables(self) -> bool:
+        """Whether a server makes and deletes the files of tables, and keeps their schemas; else those stay files."""
+        return False
+
+    def home(self, database: str, table: str) -> TableHome:
+        """The entry of a table, which may not be there."""
+        return TableHome(self, database, table)
 
     @abc.abstractmethod
     def prepare(self) -> None:
@@ -85,12 +97,41 @@ class Metastore(abc.ABC):
 
 
 @dataclass(frozen=True)
+class Found:
+    """A table that a metastore has."""
+
+    home: TableHome
+    path: str
+    """Where its files are."""
+    schema: TableSchema | None = None
+    """The latest one; None where the schema files are the authority."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further options of the store."""
+    file_io: FileIO | None = None
+    """The store; None where path and options make it."""
+
+
+@dataclass(frozen=True)
 class TableHome:
     """A table in its metastore: whom its writes ask. Picklable."""
 
     metastore: Metastore
     database: str
     table: str
+
+    @property
+    def server(self) -> TableServer | None:
+        """Who decides in place of the files; None where the files do."""
+        return None
+
+    def find(self, root: str, branch: str) -> Found | None:
+        """Look for the table; None where it is not there.
+
+        Args:
+            root: its path in the catalog.
+            branch: which schema is wanted.
+        """
+        return Found(self, root) if self.exists() else None
 
     def exists(self) -> bool:
         """Tell whether the metastore has the table."""

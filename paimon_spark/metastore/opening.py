@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.metastore.jdbc import JdbcMetastore
 from paimon_spark.metastore.metastore import Metastore, TableHome
+from paimon_spark.metastore.rest import RestMetastore
+from paimon_spark.metastore.rest_table import SCHEME, catalog_root
+from paimon_spark.options import reaching_options
 
-KINDS = ("filesystem", "jdbc")
+KINDS = ("filesystem", "jdbc", "rest")
 """Values of the catalog option ``metastore`` that are supported."""
 
 
@@ -24,22 +27,41 @@ def check_kind(kind: str) -> None:
     """
     if kind.strip().lower() not in KINDS:
         raise UnsupportedError(
-            f"Catalogs with 'metastore' = '{kind}' are not supported: a catalog here is a directory ('filesystem') or "
-            "keeps its names in a database ('jdbc'), and what is written beside another metastore would not be known "
-            "to it. Leave 'metastore' out and name the directory as the warehouse, or use the official connector."
+            f"Catalogs with 'metastore' = '{kind}' are not supported: a catalog here is a directory ('filesystem'), "
+            "keeps its names in a database ('jdbc') or is a server ('rest'), and what is written beside another "
+            "metastore would not be known to it. Leave 'metastore' out and name the directory as the warehouse, or use "
+            "the official connector."
         )
 
 
-def metastore_of(options: Mapping[str, str]) -> Metastore | None:
+def kind_of(options: Mapping[str, str]) -> str:
+    """The value of ``metastore``; empty where it is not set."""
+    return options.get("metastore", "").strip().lower()
+
+
+def root_of(warehouse: str, options: Mapping[str, str]) -> str:
+    """The path of a catalog, below which are the paths of its tables: its warehouse, or ``rest://<warehouse>``."""
+    is_name = kind_of(options) == "rest" and not warehouse.startswith(SCHEME)
+    return catalog_root(warehouse) if is_name else warehouse.rstrip("/") or "/"
+
+
+def metastore_of(options: Mapping[str, str], *, opens: bool = False) -> Metastore | None:
     """Return the metastore that the options of a catalog name; None for a catalog that is a directory.
+
+    Args:
+        options: of the catalog, ``warehouse`` among them.
+        opens: the catalog is opened: nothing that this process knows of it counts.
 
     Raises:
         UnsupportedError: a kind of metastore that is not supported.
         OptionError: an option is missing or cannot be used.
+        CatalogServerError: the catalog's server gives no configuration.
     """
-    kind = options.get("metastore", "").strip().lower()
+    kind = kind_of(options)
     if kind:
         check_kind(kind)
+    if kind == "rest":
+        return RestMetastore.of(reaching_options(options), again=opens)
     if kind == "jdbc":
         return JdbcMetastore.of(options)
     return None
@@ -53,13 +75,19 @@ def home_of(options: Mapping[str, str], root: str) -> TableHome | None:
         root: the table directory.
     """
     warehouse = options.get("warehouse", "").rstrip("/")
-    metastore = metastore_of(options) if warehouse else None
-    if metastore is None or not root.startswith(f"{warehouse}/"):
-        return None
-    database, _, table = root[len(warehouse) + 1 :].partition("/")
-    if not database.endswith(".db") or not table or "/" in table:
+    above = root_of(warehouse, options) if warehouse else ""
+    if root.startswith(SCHEME) and not (above and root.startswith(f"{above}/")):
+        raise OptionError(
+            f"{root} is a table of a REST catalog: give the options of that catalog with it, 'metastore' = 'rest', "
+            "'uri', 'warehouse' and 'token.provider'."
+        )
+    if warehouse and kind_of(options):
+        check_kind(kind_of(options))
+    metastore = metastore_of(options) if warehouse and root.startswith(f"{above}/") else None
+    database, _, table = root[len(above) + 1 :].partition("/")
+    if metastore is None or not database.endswith(".db") or not table or "/" in table:
         return None
     if metastore not in _prepared:
         metastore.prepare()
         _prepared.add(metastore)
-    return TableHome(metastore, database.removesuffix(".db"), table)
+    return metastore.home(database.removesuffix(".db"), table)

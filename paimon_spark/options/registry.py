@@ -151,18 +151,25 @@ def with_scope(options: Mapping[str, str], *scopes: Scope) -> dict[str, str]:
     return {key: options[key] for key, option in found.items() if option is not None and option.scope in scopes}
 
 
-METASTORE_OPTIONS: Final = (
-    "uri",
-    "catalog-key",
-    "lock.enabled",
-    "lock-check-max-sleep",
-    "lock-acquire-timeout",
-    "lock-key-max-length",
-    "sync-all-properties",
-    "jdbc.*",
+METASTORE_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "jdbc": frozenset(
+            {
+                "uri",
+                "catalog-key",
+                "lock.enabled",
+                "lock-check-max-sleep",
+                "lock-acquire-timeout",
+                "lock-key-max-length",
+                "sync-all-properties",
+                "jdbc.*",
+            }
+        ),
+        "rest": frozenset({"uri", "token", "token.*", "dlf.*", "header.*", "prefix", "data-token.enabled"}),
+    }
 )
-"""Options of catalogs whose names are in a database, and of no others."""
-_OF_METASTORE: Final = frozenset({"metastore", "warehouse", *METASTORE_OPTIONS})
+"""Options of catalogs by their kind of metastore; others have no use for them."""
+_OF_METASTORE: Final = frozenset({"metastore", "warehouse"}).union(*METASTORE_OPTIONS.values())
 
 
 def reaching_options(options: Mapping[str, str]) -> dict[str, str]:

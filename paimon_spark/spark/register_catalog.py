@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from paimon_spark.errors import OptionError
+from paimon_spark.metastore.opening import kind_of
 from paimon_spark.spark.register import follow_new_sessions
 from paimon_spark.spark.register import register as register_format
 from paimon_spark.spark.session.session_settings import every_setting, is_connect
@@ -84,13 +85,14 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     Args:
         spark: the session, classic or Connect.
         name: the catalog's name in statements, as in ``SELECT * FROM <name>.db.t``.
-        warehouse: directory of the databases; made when it is not there.
+        warehouse: directory of the databases, made when it is not there; of a REST catalog the name that its server
+            has for it.
         parser: understand Paimon's own statements as well (``ALTER TABLE t CREATE TAG x``, ``SHOW TAGS t``): whatever
             Spark's parser refuses is looked at once more. False leaves Spark's parser alone. On Connect they are.
-        options: options of the store (``**{"s3.endpoint": …}``) and of the catalog (``metastore="jdbc"``, ``uri=…``).
+        options: options of the store (``**{"s3.endpoint": …}``) and of the catalog (``metastore="rest"``, ``uri=…``).
 
     Raises:
-        UnsupportedError: an option asks for a kind of catalog that is not supported (``metastore="rest"``).
+        UnsupportedError: an option asks for a kind of catalog that is not supported (``metastore="hive"``).
         OptionError: an option is unknown, or is one of tables.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """
@@ -100,7 +102,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     given = {key: str(value) for key, value in options.items()}
     check_catalog_options(given)
     register_format(spark)
-    _say(spark, name, str(warehouse))
+    _say(spark, name, str(warehouse), is_directory=kind_of(given) != "rest")
     if is_connect(spark):
         from paimon_spark.spark.connect.install import install_connect_catalog  # needs the extra `connect`
 
@@ -113,7 +115,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))
 
 
-def _say(spark: SparkSession, name: str, warehouse: str) -> None:
+def _say(spark: SparkSession, name: str, warehouse: str, *, is_directory: bool) -> None:
     """Make a local warehouse that is not there, and tell of that, and of a catalog that gets another warehouse."""
     refuse_home(warehouse)
     known = _warehouses.setdefault(spark, {})
@@ -121,6 +123,6 @@ def _say(spark: SparkSession, name: str, warehouse: str) -> None:
         _LOG.warning("catalog %s was %s, and is %s from now on", name, known[name], warehouse)
     known[name] = warehouse
     path = warehouse.removeprefix("file://").removeprefix("file:")
-    if ":" not in path.partition("/")[0] and not os.path.exists(path):
+    if is_directory and ":" not in path.partition("/")[0] and not os.path.exists(path):
         os.makedirs(path)
         _LOG.warning("the warehouse %s of catalog %s was not there: it is made now", warehouse, name)

@@ -1,16 +1,22 @@
-"""Whom a table asks when it publishes a snapshot or a schema: a metastore, which has locks, or nobody."""
+"""Whom a table asks: a metastore, which has locks, a server, which keeps snapshots and schemas, or nobody."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.snapshot import Snapshot
 
 
 class Publisher(Protocol):
     """The entry of a table in a metastore. Picklable and hashable."""
+
+    @property
+    def server(self) -> TableServer | None:
+        """Who decides in place of the files; None where the files do."""
 
     def locked(self, branch: str) -> AbstractContextManager[None]:
         """Hold the lock of a branch of the table; ``branch`` is empty for the main one.
@@ -24,3 +30,54 @@ class Publisher(Protocol):
 
     def forget(self) -> None:
         """Remove the table's name: it is dropped, or its creation is undone."""
+
+
+class TableServer(Protocol):
+    """A server that keeps the schemas of a table, and its latest snapshot where that is not external.
+
+    A branch is empty for the main one. Each method is one request.
+
+    Raises:
+        TableNotFoundError: the server does not have the table, or the branch.
+        CatalogServerError: it gives no answer, or refuses.
+    """
+
+    @property
+    def address(self) -> str:
+        """The path by which the catalog's options lead to the table; its files lie elsewhere."""
+
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Whether commits go to the server; an external table is committed to by files."""
+
+    def schema(self, branch: str) -> TableSchema:
+        """Return the latest schema."""
+
+    def alter(self, branch: str, changes: Sequence[Mapping[str, Any]]) -> None:
+        """Make the next schema of changes, as Java's ``SchemaChange`` writes them."""
+
+    def replace(self, schema: TableSchema) -> None:
+        """Give the table another schema in one step; its rows are gone."""
+
+    def latest(self, branch: str) -> Snapshot | None:
+        """Return the latest snapshot; None where nothing was committed."""
+
+    def snapshot(self, branch: str, snapshot_id: int) -> Snapshot | None:
+        """Return a snapshot; None where the server does not have it."""
+
+    def commit(
+        self, branch: str, snapshot: Snapshot, base_uuid: str | None, statistics: Sequence[Mapping[str, Any]]
+    ) -> bool:
+        """Publish a snapshot; False where another one has its id, or it is not made on the latest one."""
+
+    def roll_back(self, branch: str, *, snapshot_id: int | None, tag: str | None, previous_id: int) -> None:
+        """Make an earlier snapshot, or that of a tag, the latest one, unless somebody else has committed meanwhile."""
+
+    def create_branch(self, name: str, tag: str | None) -> None:
+        """Make a branch, of a tag or without rows."""
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch."""
+
+    def fast_forward(self, name: str) -> None:
+        """Let the main branch be what a branch is."""

@@ -26,10 +26,11 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
             raise unknown_option_error(key, _OWN_KEYS)
         if option.scope is Scope.CATALOG:
             _check_catalog_option(option, key, text)
-            if option.key in METASTORE_OPTIONS and metastore != "jdbc":
+            kinds = [kind for kind, keys in METASTORE_OPTIONS.items() if option.key in keys]
+            if kinds and metastore not in kinds:
                 raise UnsupportedError(
-                    f"The catalog option '{key}' is for catalogs that keep their names in a database: add 'metastore' "
-                    "= 'jdbc', or remove it."
+                    f"The catalog option '{key}' is for catalogs of another kind: add 'metastore' = "
+                    f"{' or '.join(repr(kind) for kind in kinds)}, or remove it."
                 )
         elif option.scope is not Scope.STORE:
             raise OptionError(

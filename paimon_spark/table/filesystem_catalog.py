@@ -43,6 +43,11 @@ class FilesystemCatalog:
         refuse_home(self.warehouse)
         return FileIO.for_path(self.warehouse, self.options)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether each look costs a request over the network."""
+        return self.file_io.lists_versions
+
     def databases(self) -> list[str]:
         """Names of all databases, sorted, `default` among them; the system database is not."""
         entries = self.file_io.list_names(self.warehouse)

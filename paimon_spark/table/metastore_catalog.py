@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError
+from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.metastore.metastore import Metastore, TableHome
-from paimon_spark.metastore.opening import metastore_of
+from paimon_spark.metastore.opening import kind_of, metastore_of, root_of
 from paimon_spark.table.filesystem_catalog import (
     DEFAULT_DATABASE,
     SYSTEM_DATABASE,
@@ -22,7 +23,10 @@ from paimon_spark.table.filesystem_catalog import (
     refuse_system,
 )
 from paimon_spark.table.paths import check_new_table_name, is_plain_name
-from paimon_spark.table.table import load_table
+from paimon_spark.table.table import FileStoreTable, create_table, load_table
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
 
 
 def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalog:
@@ -36,6 +40,8 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalo
         OptionError: an option is missing or cannot be used.
         PaimonError: the metastore cannot be reached.
     """
+    if kind_of(options) == "rest":
+        return _served_catalog(warehouse, options)
     root = warehouse.rstrip("/") or "/"
     metastore = metastore_of(options)
     if metastore is None:
@@ -45,6 +51,15 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalo
         raise OptionError(f"The catalog has two warehouses: {root}, and the option 'warehouse' = '{given}'.")
     metastore.prepare()
     return MetastoreCatalog(root, {**options, "warehouse": root})
+
+
+def _served_catalog(warehouse: str, options: Mapping[str, str]) -> ServedCatalog:
+    given = options.get("warehouse", warehouse)
+    if given != warehouse:
+        raise OptionError(f"The catalog has two warehouses: {warehouse}, and the option 'warehouse' = '{given}'.")
+    named = {**options, "warehouse": warehouse}
+    metastore_of(named, opens=True)
+    return ServedCatalog(root_of(warehouse, named), named)
 
 
 @dataclass(frozen=True)
@@ -198,4 +213,75 @@ class MetastoreCatalog(FilesystemCatalog):
         return added
 
     def _home(self, database: str, table: str) -> TableHome:
-        return TableHome(self.metastore, database, table)
+        return self.metastore.home(database, table)
+
+
+@dataclass(frozen=True)
+class ServedCatalog(MetastoreCatalog):
+    """Databases and tables of a server, which makes and deletes their files; where they lie is its secret.
+
+    Equals Java's ``RESTCatalog``. Paths of tables in it are ``rest://<warehouse>/<database>.db/<table>``.
+    """
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each look costs a request over the network."""
+        return True
+
+    def databases(self) -> list[str]:
+        """Names of all databases, sorted; the system database is not among them."""
+        return sorted(self.metastore.databases())
+
+    def database_exists(self, database: str) -> bool:
+        """Tell whether there is such a database."""
+        if database == SYSTEM_DATABASE:
+            return True
+        return is_plain_name(database) and self.metastore.has_database(database)
+
+    def drop_database(self, database: str, *, cascade: bool = False) -> None:
+        """Remove a database and, with `cascade`, the tables in it with their files.
+
+        Raises:
+            PaimonError: there is no such database; or a table is in it and `cascade` is not given.
+        """
+        refuse_system(database)
+        if not self.database_exists(database):
+            raise PaimonError(f"Database {database} does not exist.")
+        if not cascade and not self.is_empty(database):
+            raise PaimonError(f"Database {database} is not empty: drop its tables first, or use CASCADE.")
+        self.metastore.drop_database(database)
+
+    def create_table(self, database: str, table: str, schema: TableSchema) -> FileStoreTable:
+        """Create a table in a database that exists; raises as in other catalogs."""
+        refuse_system(database)
+        check_new_table_name(table)
+        return create_table(self.table_path(database, table), schema, options=self.options)
+
+    def drop_table(self, database: str, table: str) -> None:
+        """Let the server drop a table with its files.
+
+        Raises:
+            TableNotFoundError: there is none.
+        """
+        if not (is_plain_name(table) and self.metastore.drop_table(database, table)):
+            raise TableNotFoundError(f"Table {database}.{table} does not exist.")
+
+    def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
+        """Let the server give a table another name, or another database; raises as in other catalogs."""
+        refuse_system(to_database)
+        check_new_table_name(to_table)
+        if self.metastore.rename_table(database, table, to_database, to_table):
+            return
+        if not self.table_exists(database, table):
+            raise TableNotFoundError(f"Table {database}.{table} does not exist.")
+        if not self.database_exists(to_database):
+            raise PaimonError(f"Database {to_database} does not exist.")
+        raise SchemaError(f"Table {to_database}.{to_table} already exists.")
+
+    def repair(self, database: str | None = None, table: str | None = None) -> list[str]:
+        """Refuse: the server knows its tables.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError("A REST catalog cannot be repaired: its server keeps the names, schemas and files.")

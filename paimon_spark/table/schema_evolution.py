@@ -66,7 +66,7 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
         accept_stored(table.path, options)
         return changed
 
-    schemas.commit_next(next_schema)
+    schemas.commit_next(next_schema, changes)
     return table.with_latest_schema()
 
 

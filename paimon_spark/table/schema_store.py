@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, SchemaError, TableNotFoundError
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.table.served_schema import change_json, changes_between
 from paimon_spark.table.snapshot_store import SnapshotStore
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO, FileStatus
+    from paimon_spark.storage.publisher import TableServer
     from paimon_spark.table.paths import TablePaths
+    from paimon_spark.table.schema_change import SchemaChange
 
 _MAX_ATTEMPTS = 50
 FRESH_SECONDS = 1.0
@@ -31,6 +34,8 @@ class SchemaStore:
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = self.file_io = file_io
         self._paths = paths
+        self.server = None if file_io.publisher is None else file_io.publisher.server
+        """Who has the latest schema in place of the files; None where they have."""
         self._known: dict[int, TableSchema] = {}
         self._digests: dict[int, bytes] = {}
         """Digest of the bytes of each schema that was read; tables differ, at least by the time in them."""
@@ -48,6 +53,11 @@ class SchemaStore:
 
     def latest(self) -> TableSchema | None:
         """Return the schema with the highest id, None when there is no table."""
+        if self.server is not None:
+            try:
+                return self.learn(self.server.schema(self._paths.branch))
+            except TableNotFoundError:
+                return None
         entries = self._entries()
         return self._get(max(entries), entries[max(entries)]) if entries else None
 
@@ -57,6 +67,8 @@ class SchemaStore:
         entries = self._entries()
         if not entries:
             return None, False
+        if self.server is not None:  # it checks the identity of the table when it publishes
+            return self._get(max(entries), entries[max(entries)]), True
         is_still = schema_id in entries and self._is_still(schema_id, entries[schema_id])
         return self._get(max(entries), entries[max(entries)]), is_still
 
@@ -82,6 +94,11 @@ class SchemaStore:
             self._keep(known, data)
         return known
 
+    def learn(self, schema: TableSchema) -> TableSchema:
+        """Keep the latest schema, which a server has told."""
+        self._keep(schema, _encoded(schema))
+        return schema
+
     def is_fresh(self, schema_id: int) -> bool:
         """Tell whether a schema was read a moment ago, so that `is_still` is not worth a request to the store."""
         self.get(schema_id)
@@ -90,6 +107,8 @@ class SchemaStore:
     def is_still(self, schema_id: int) -> bool:
         """Tell whether a schema file still holds the bytes that were read; otherwise this is another table."""
         self.get(schema_id)
+        if self.server is not None:
+            return self.latest() is not None
         return self._is_still(schema_id)
 
     def _is_still(self, schema_id: int, entry: FileStatus | None = None) -> bool:
@@ -135,17 +154,22 @@ class SchemaStore:
         self._keep(schema, data)
         return schema
 
-    def commit_next(self, change: Callable[[TableSchema], TableSchema]) -> TableSchema:
+    def commit_next(
+        self, change: Callable[[TableSchema], TableSchema], changes: Sequence[SchemaChange] | None = None
+    ) -> TableSchema:
         """Write ``change(latest)`` as the next schema; retried on top of the winner's when another writer is faster.
 
         Args:
             change: given the latest schema, returns the new one. Its id must be that of the latest plus 1; when the
                 same schema comes back (equal id), nothing is written.
+            changes: the same as records, which a server is sent; found from the schemas when not given.
 
         Raises:
             TableNotFoundError: there is no table.
             SchemaError: other writers were faster every time.
         """
+        if self.server is not None:
+            return self._commit_served(self.server, change, changes)
         for _ in range(_MAX_ATTEMPTS):
             latest = self.latest()
             if latest is None:
@@ -167,6 +191,23 @@ class SchemaStore:
         raise SchemaError(
             f"Gave up changing the schema of {self._paths.branch_root}: {_MAX_ATTEMPTS} times others were faster."
         )
+
+    def _commit_served(
+        self,
+        server: TableServer,
+        change: Callable[[TableSchema], TableSchema],
+        changes: Sequence[SchemaChange] | None,
+    ) -> TableSchema:
+        """Let the server make the next schema, once it is known to be a good one."""
+        latest = self.latest()
+        if latest is None:
+            raise TableNotFoundError(f"There is no Paimon table at {server.address}: it was dropped.")
+        changed = change(latest)
+        if changed.id == latest.id:
+            return latest
+        sent = changes_between(latest, changed) if changes is None else changes
+        server.alter(self._paths.branch, [change_json(each) for each in sent])
+        return self.latest() or changed
 
 
 def _digest(data: bytes) -> bytes:

@@ -49,6 +49,9 @@ class SnapshotStore:
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths
+        server = None if file_io.publisher is None else file_io.publisher.server
+        self._server = server if server is not None and server.keeps_snapshots else None
+        """Who has the latest snapshot in place of the files; None where they have."""
 
     def ids(self) -> list[int]:
         """Return the ids of all living snapshots, ascending."""
@@ -92,6 +95,9 @@ class SnapshotStore:
             TableNotFoundError: the table has no schemas either: it was dropped.
             CorruptTableError: all snapshots are lost.
         """
+        if self._server is not None:
+            latest = self._server.latest(self._paths.branch)
+            return None if latest is None else latest.id
         found, lost = self._look()
         if found is None:
             self.check_table_there()
@@ -106,7 +112,7 @@ class SnapshotStore:
 
     def lost_id(self) -> int | None:
         """Return the id that LATEST names although neither it nor a later snapshot is there; None nearly always."""
-        return self._look()[1]
+        return None if self._server is not None else self._look()[1]
 
     def check_not_lost(self, not_done: str) -> None:
         """Check that the latest snapshot is there.
@@ -117,6 +123,8 @@ class SnapshotStore:
         Raises:
             CorruptTableError: it is lost; the message names the missing file and how to decide what is to be done.
         """
+        if self._server is not None:
+            return
         found, lost = self._look()
         if lost is not None:
             raise self._lost_error(lost, found, not_done)
@@ -233,6 +241,8 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """Return the latest snapshot, None when nothing was committed; raises as `latest_id` and `get`."""
+        if self._server is not None:
+            return self._server.latest(self._paths.branch)
         hinted = self._hinted()
         if hinted is not None:
             return hinted
@@ -246,6 +256,8 @@ class SnapshotStore:
             TableNotFoundError: the table was dropped.
             CorruptTableError: the latest snapshot is lost, so that the commit would take its id.
         """
+        if self._server is not None:
+            return self._server.latest(self._paths.branch)
         hinted = self._hinted()
         if hinted is not None:
             return hinted

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
-from paimon_spark.metastore.metastore import TableHome
+from paimon_spark.metastore.metastore import Found, TableHome
 from paimon_spark.metastore.opening import home_of
 from paimon_spark.options import (
     OPTIONS,
@@ -84,6 +84,12 @@ class FileStoreTable:
     def tags(self) -> TagStore:
         """The tags of the branch."""
         return TagStore(self.file_io, self.paths)
+
+    @property
+    def address(self) -> str:
+        """The path by which the same table is opened again: that of its catalog, where a server has one of its own."""
+        server = None if self.file_io.publisher is None else self.file_io.publisher.server
+        return self.path if server is None else server.address
 
     @property
     def branch_option(self) -> dict[str, str]:
@@ -222,24 +228,42 @@ def load_table(
 def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: FileIO | None) -> FileStoreTable:
     dynamic = canonical_options(dict(options))
     name = parse_table_path(path)
-    home = home_of(dynamic, name.root)
-    if home is not None and not home.exists():
-        raise TableNotFoundError(f"There is no Paimon table at {name.root}: the catalog's metastore does not have it.")
-    io = confined(file_io or FileIO.for_path(name.root, dynamic), name.root, publisher=home)
     chosen = branch or dynamic.get("branch") or name.branch
-    schemas = SchemaStore(io, TablePaths(name.root, chosen))
-    schema = _latest_schema(schemas, name.root, chosen)
+    found = _found(dynamic, name.root, chosen)
+    root = name.root if found is None else found.path
+    io = _file_io(found, root, dynamic, file_io)
+    schemas = SchemaStore(io, TablePaths(root, chosen))
+    served = None if found is None else found.schema
+    schema = _latest_schema(schemas, root, chosen) if served is None else schemas.learn(served)
     stored_branch = "" if branch or "branch" in dynamic or name.names_branch else stored_branch_of(schema)
     if stored_branch not in ("", chosen):
-        chosen, schemas = stored_branch, SchemaStore(io, TablePaths(name.root, stored_branch))
-        schema = _schema_of_stored_branch(schemas, name.root, chosen)
-    io = confined(io, name.root, external_roots(schema.options))
-    table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas, schema).as_opened()
-    log_ignored(name.root, schema.options, logging.INFO)
+        chosen, schemas = stored_branch, SchemaStore(io, TablePaths(root, stored_branch))
+        schema = _schema_of_stored_branch(schemas, root, chosen)
+    io = confined(io, root, external_roots(schema.options))
+    table = FileStoreTable(root, chosen, io, schema, schema.core_options, schemas, schema).as_opened()
+    log_ignored(root, schema.options, logging.INFO)
     of_store = reaching_options(dynamic)
-    accept_given(name.root, of_store)
+    accept_given(root, of_store)
     elsewhere = {"branch", *of_store}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
+
+
+def _found(options: Mapping[str, str], root: str, branch: str) -> Found | None:
+    """What the metastore has of a table; None where the directory is in no such warehouse."""
+    home = home_of(options, root)
+    found = None if home is None else home.find(root, branch)
+    if home is not None and found is None:
+        where = root if branch == MAIN_BRANCH else f"branch '{branch}' of {root}"
+        raise TableNotFoundError(f"There is no Paimon table at {where}: the catalog's metastore does not have it.")
+    return found
+
+
+def _file_io(found: Found | None, root: str, options: Mapping[str, str], given: FileIO | None) -> FileIO:
+    """The store of a table, confined to it."""
+    if found is None:
+        return confined(given or FileIO.for_path(root, options), root)
+    store = given or found.file_io or FileIO.for_path(root, {**options, **found.options})
+    return confined(store, root, publisher=found.home)
 
 
 def create_table(
@@ -263,6 +287,10 @@ def create_table(
     check_new_table_name(name.root.rpartition("/")[2])
     given = options or {}
     home = home_of(given, name.root)
+    if home is not None and home.metastore.keeps_tables:
+        if not home.add(schema):
+            raise home.taken()
+        return load_table(name.root, options=reaching_options(given))
     io = confined(file_io or FileIO.for_path(name.root, dict(given)), name.root)
     if home is None:
         SchemaStore(io, TablePaths(name.root)).create(schema)
@@ -293,8 +321,9 @@ def table_exists(path: str, *, options: Mapping[str, str] | None = None) -> bool
     """Tell whether there is a table (a schema file) at ``path``."""
     name = parse_table_path(path)
     home = home_of(options or {}, name.root)
-    if home is not None and not home.exists():
-        return False
+    found = None if home is None else home.find(name.root, name.branch)
+    if home is not None and (found is None or found.schema is not None):
+        return found is not None
     return bool(SchemaStore(FileIO.for_path(name.root, dict(options or {})), TablePaths(name.root, name.branch)).ids())
 
 

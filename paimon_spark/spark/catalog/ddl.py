@@ -135,7 +135,7 @@ class NamespacesProxy(AnswerProxy):
 
     def _statement(self) -> JavaObject | None:
         """What stands for the statement that Spark is planning, where a store is asked over the network."""
-        if not self.catalog.file_io.lists_versions or features.missing_of(self.gateway, features.DATABASES):
+        if not self.catalog.is_remote or features.missing_of(self.gateway, features.DATABASES):
             return None
         tracker = compat.PLANNING_TRACKER.of(self.gateway).get()
         return tracker.get() if tracker.isDefined() else None

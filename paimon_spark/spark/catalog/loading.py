@@ -134,7 +134,7 @@ class LoadedTable:
     @property
     def source_options(self) -> dict[str, str]:
         """The options by which the data source opens the same table and branch."""
-        return {**self.store, "path": self.table.path, **self.table.branch_option}
+        return {**self.store, "path": self.table.address, **self.table.branch_option}
 
 
 def loaded_for_read(loaded: LoadedTable, options: Mapping[str, str]) -> LoadedTable:

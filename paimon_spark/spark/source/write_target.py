@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.overwrite_condition import overwrite_where
 from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
+from paimon_spark.metastore.rest_table import SCHEME as REST_SCHEME
 from paimon_spark.options import canonical_options, reaching_options
 from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import saved_columns
@@ -83,8 +84,10 @@ def _opened_or_created(
         if (branch or name.branch) != MAIN_BRANCH:
             raise
     new_schema = new_table_schema(saved_columns(schema), {k: v for k, v in others.items() if not of_one_write(k)})
-    file_io = FileIO.for_path(name.root, store)
-    refuse_foreign_folder(file_io, name.root)
+    is_served = name.root.startswith(REST_SCHEME)  # a server chooses the directory
+    file_io = None if is_served else FileIO.for_path(name.root, store)
+    if file_io is not None:
+        refuse_foreign_folder(file_io, name.root)
     try:
         return create_table(name.root, new_schema, options=store, file_io=file_io)
     except SchemaError:  # another job was faster; then its table is the one to write to

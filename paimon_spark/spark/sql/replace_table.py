@@ -26,6 +26,10 @@ def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
             f"Cannot replace table {table.path}: replaceTable does not support changing partition keys (old={old}, "
             f"new={new}). Drop and re-create the table instead."
         )
+    server = table.schemas.server
+    if server is not None:
+        server.replace(schema)
+        return
     if table.snapshots.latest_id() is not None:
         commit(table, [], overwrite=OverwriteSpec.truncate(), operation=Operation.TRUNCATE)
     table.schemas.commit_next(lambda latest: replace(schema, id=latest.id + 1))

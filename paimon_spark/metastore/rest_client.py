@@ -1,0 +1,270 @@
+"""Requests to the server of a REST catalog: retries, time-outs, errors by code.
+
+Java: ``HttpClient``, ``ExponentialHttpRequestRetryStrategy``, ``DefaultErrorHandler``, ``RESTApi``, ``ResourcePaths``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from paimon_spark.errors import CatalogServerError, OptionError, PaimonError
+from paimon_spark.metastore.rest_auth import AuthProvider, Request, auth_provider, encoded
+from paimon_spark.storage.store_options import redact, secret_values
+
+_LOG = logging.getLogger(__name__)
+_ROOT: Final = "/v1"
+_SECONDS: Final = 180.0
+"""Longest wait for a connection, and for each part of an answer; as Java's."""
+_RETRIES: Final = 5
+_RETRIED: Final = (429, 503)
+_LONGEST_PAUSE: Final = 64
+_CONNECTIONS: Final = 100
+_HEADER: Final = "header."
+_MOST_TEXT: Final = 1000
+_REFUSALS: Final = {
+    400: "refuses the request",
+    401: "does not accept the credentials of the catalog ('token.provider')",
+    403: "does not allow it",
+    404: "does not find it",
+    409: "has it already",
+    429: "is asked too often",
+    500: "failed",
+    501: "cannot do it",
+    503: "is not available",
+}
+_sessions: dict[tuple[int, str], Any] = {}
+_configured: dict[tuple[tuple[str, str], ...], RestClient] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class RestClient:
+    """A server as one catalog's options reach it. Picklable and hashable."""
+
+    options: tuple[tuple[str, str], ...] = field(repr=False)
+    """What the server's configuration makes of the catalog's options."""
+
+    @staticmethod
+    def of(options: Mapping[str, str], *, again: bool = False) -> RestClient:
+        """Return the client of a catalog's options; its server is asked for its configuration once by each process.
+
+        Args:
+            options: of the catalog.
+            again: ask once more, since the catalog is opened.
+
+        Raises:
+            OptionError: an option is missing or cannot be used.
+            CatalogServerError: the server gives no configuration.
+        """
+        given = tuple(sorted(options.items()))
+        with _lock:
+            found = None if again else _configured.get(given)
+        if found is None:
+            asked = RestClient(given)
+            warehouse = options.get("warehouse", "")
+            config = asked.get("config", **({"warehouse": warehouse} if warehouse else {}))
+            texts = [_texts(config.get(name)) for name in ("defaults", "overrides")]
+            found = RestClient(tuple(sorted({**texts[0], **options, **texts[1]}.items())))
+            with _lock:
+                _configured[given] = found
+        return found
+
+    @property
+    def uri(self) -> str:
+        """Where the server is."""
+        return _parts(self.options)[0]
+
+    @property
+    def prefix(self) -> str:
+        """What the server wants before the names of resources; may be empty."""
+        return dict(self.options).get("prefix", "")
+
+    def get(self, *path: str, **query: str) -> dict[str, Any]:
+        """Ask for something.
+
+        Args:
+            path: names, not encoded; the prefix goes before all but ``config``.
+            query: parameters.
+
+        Raises:
+            CatalogServerError: no answer, or a refusal.
+        """
+        return self._send("GET", path, query, None)
+
+    def post(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send something; raises as `get`."""
+        return self._send("POST", path, {}, body)
+
+    def delete(self, *path: str) -> None:
+        """Remove something; raises as `get`."""
+        self._send("DELETE", path, {}, None)
+
+    def listed(self, key: str, *path: str) -> list[Any]:
+        """Everything that a list in pages has; raises as `get`."""
+        found: list[Any] = []
+        token: str | None = None
+        while True:
+            answer = self.get(*path, **({"pageToken": token} if token else {}))
+            page = answer.get(key) or []
+            found += page
+            token = answer.get("nextPageToken")
+            if not token or not page:
+                return found
+
+    def _send(
+        self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        uri, auth, secrets = _parts(self.options)
+        names = path if path == ("config",) or not self.prefix else (self.prefix, *path)
+        resource = "/".join((_ROOT, *map(encoded, names)))
+        text = "" if body is None else json.dumps(body, ensure_ascii=False)
+        request = Request(method, resource, query, text)
+        url = f"{uri}{resource}{'?' if query else ''}{urlencode(query)}"
+        headers = {key[len(_HEADER) :]: value for key, value in self.options if key.startswith(_HEADER)}
+        for attempt in range(_RETRIES + 1):
+            answer, failure = _exchange(method, url, {**headers, **auth.headers(request)}, text)
+            last = attempt == _RETRIES
+            if answer is None:
+                if last or not _is_passing(failure, method):
+                    raise CatalogServerError(f"The REST catalog at {redact(uri)} gives no answer: {_why(failure)}.")
+                time.sleep(_pause(attempt, None))
+            elif answer.status_code in _RETRIED and not last:
+                _LOG.info("The REST catalog at %s is busy (HTTP %d).", redact(uri), answer.status_code)
+                time.sleep(_pause(attempt, answer.headers.get("Retry-After")))
+            else:
+                return _content(answer, redact(uri), secrets)
+        raise AssertionError("unreachable")
+
+
+def _exchange(method: str, url: str, headers: Mapping[str, str], text: str) -> tuple[Any, Exception | None]:
+    requests = _requests()
+    with _lock:
+        session = _sessions.get((os.getpid(), requests.__name__))
+        if session is None:
+            session = requests.Session()
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
+            _sessions[os.getpid(), requests.__name__] = session
+    if text:
+        headers = {"Content-Type": "application/json", **headers}
+    try:
+        answer = session.request(
+            method,
+            url,
+            headers=headers,
+            data=text.encode() or None,
+            timeout=_SECONDS,
+            allow_redirects=False,  # a signature and a token are for this host alone
+            auth=_as_it_is,
+        )
+    except requests.RequestException as error:
+        return None, error
+    return answer, None
+
+
+def _as_it_is(request: Any) -> Any:
+    """Keep the headers: `requests` would put a password of ``~/.netrc`` in place of the token."""
+    return request
+
+
+def _requests() -> Any:
+    try:
+        import requests
+    except ImportError:
+        raise PaimonError("A REST catalog needs the package requests: pip install 'paimon-spark[rest]'") from None
+    return requests
+
+
+def _is_passing(failure: Exception | None, method: str) -> bool:
+    """Whether a request that broke is sent again: not where the server is not there, nor where it may act twice."""
+    requests = _requests()
+    if method == "POST" or isinstance(failure, requests.exceptions.SSLError | requests.exceptions.Timeout):
+        return False
+    cause = failure.args[0] if failure is not None and failure.args else None
+    broken = isinstance(failure, requests.exceptions.ConnectionError) and type(cause).__name__ == "ProtocolError"
+    return broken or isinstance(failure, requests.exceptions.ChunkedEncodingError)
+
+
+def _why(failure: Exception | None) -> str:
+    """Tell what broke, without the address, which may hold what is secret."""
+    requests = _requests()
+    if isinstance(failure, requests.exceptions.Timeout):
+        return f"nothing came for {int(_SECONDS)} seconds"
+    if isinstance(failure, requests.exceptions.SSLError):
+        return "its certificate cannot be trusted, or it has none"
+    if _is_passing(failure, "GET"):
+        return "the connection broke"
+    if isinstance(failure, requests.exceptions.ConnectionError):
+        return "it cannot be reached; see the option 'uri'"
+    return type(failure).__name__
+
+
+def _pause(attempt: int, told: str | None) -> float:
+    """Seconds to wait before the next attempt: what the server tells, or 1, 2, 4, … and up to a tenth more."""
+    seconds = 0.0
+    if told:
+        with contextlib.suppress(ValueError, TypeError):
+            if told.isdigit():
+                seconds = float(told)
+            else:
+                seconds = (parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds()
+    return seconds if seconds > 0 else min(2**attempt, _LONGEST_PAUSE) * (1 + random.random() / 10)
+
+
+def _content(answer: Any, uri: str, secrets: tuple[str, ...]) -> dict[str, Any]:
+    """What an answer holds.
+
+    Raises:
+        CatalogServerError: it is a refusal, or no JSON.
+    """
+    try:
+        found = answer.json() if answer.content else {}
+    except ValueError:
+        found = None
+    if 200 <= answer.status_code < 300:
+        if not isinstance(found, dict):
+            raise CatalogServerError(f"The REST catalog at {uri} gives an answer that is no JSON object.")
+        return found
+    told = found if isinstance(found, dict) else {}
+    code = told.get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else answer.status_code
+    message = " ".join(str(told.get("message") or "").split())[:_MOST_TEXT].rstrip(".")
+    for secret in secrets:
+        message = message.replace(secret, "***")
+    identifier = next((v for k, v in answer.headers.items() if "request-id" in k.lower()), "")
+    request = f", request {identifier}" if identifier else ""
+    raise CatalogServerError(
+        f"The REST catalog at {uri} {_REFUSALS.get(status, 'refuses')} (HTTP {status}{request})"
+        f"{': ' if message else ''}{message}.",
+        status,
+        str(told.get("resourceType") or "").upper(),
+    )
+
+
+@lru_cache(100)
+def _parts(options: tuple[tuple[str, str], ...]) -> tuple[str, AuthProvider, tuple[str, ...]]:
+    """Where the server is, who signs, and what is never shown."""
+    given = dict(options)
+    uri = given.get("uri", "").strip().removesuffix("/")
+    if not uri:
+        raise OptionError("A REST catalog needs the option 'uri': http://<host>:<port> of its server.")
+    if not uri.startswith(("http://", "https://")):
+        uri = f"http://{uri}"
+    return uri, auth_provider(given, uri), secret_values(options)
+
+
+def _texts(found: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in found.items() if value is not None} if found else {}

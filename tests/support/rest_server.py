@@ -1,0 +1,197 @@
+"""Java's server of REST catalogs on this machine, and a proxy before it that counts requests and makes them fail."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import subprocess
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.oracle.paimon_oracle import bundle_jar, cache_dir
+from tests.support.maven_jars import fetched, spark_jars
+
+_SOURCE = Path(__file__).with_name("RestServer.java")
+_NEEDED = ("hadoop-client-", "slf4j-api", "jackson-", "jcl-over", "snappy-java")
+TOKEN = "a-token"
+
+
+@dataclass
+class RestServer:
+    """A server that runs."""
+
+    uri: str
+    dlf_uri: str
+    """The same server, which wants signatures of DLF."""
+    process: subprocess.Popen[str]
+
+    def options(self, uri: str | None = None) -> dict[str, str]:
+        """The options of a catalog of it."""
+        return {
+            "metastore": "rest",
+            "uri": uri or self.uri,
+            "warehouse": "wh",
+            "token.provider": "bear",
+            "token": TOKEN,
+        }
+
+    def answer_next_commit_with_an_error(self) -> None:
+        """The next commit is made, and the answer is an error."""
+        self._told("unclear")
+
+    def signed(self, signer: str) -> dict[str, str]:
+        """The headers that a signer of Java's, default or openapi, gives a certain request."""
+        return dict(line.split("=", 1) for line in self._told(f"sign {signer}"))
+
+    def _told(self, word: str) -> list[str]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        lines: list[str] = []
+        while (line := self.process.stdout.readline().rstrip("\n")) != "done":
+            assert line, "the server has ended"
+            lines.append(line)
+        return lines
+
+
+@contextmanager
+def rest_server() -> Iterator[RestServer]:
+    """Start the server; it ends with the context.
+
+    Raises:
+        OSError: there is no Java or no Maven.
+        RuntimeError: jars cannot be fetched, or it does not start.
+    """
+    found = fetched(
+        "rest-server-1.4.2",
+        [("org.apache.paimon", "paimon-core", "1.4.2", "tests")],
+        [("com.squareup.okhttp3", "mockwebserver", "4.12.0")],
+    )
+    of_spark = [jar for jar in spark_jars() if os.path.basename(jar).startswith(_NEEDED)]
+    jars = [bundle_jar("1.4.2"), *found, *of_spark]
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["java", "-Xmx256m", "-cp", os.pathsep.join([_compiled(jars), *jars]), "RestServer"]
+        command += [f"file://{folder}/bear", f"file://{folder}/dlf"]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            urls = [process.stdout.readline().strip().rstrip("/") for _ in range(2)]
+            if not all(urls):
+                raise RuntimeError("the REST catalog server does not start")
+            yield RestServer(*urls, process)
+        finally:
+            process.stdin.close()
+            process.wait(30)
+            process.stdout.close()
+
+
+def _compiled(jars: list[str]) -> str:
+    """The directory of the class, compiled once."""
+    name = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
+    folder = Path(cache_dir()) / "classes" / f"rest-server-{name}"
+    if not folder.exists():
+        aside = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}")
+        aside.mkdir(parents=True)
+        command = ["javac", "-proc:none", "-nowarn", "-d", str(aside), "-cp", os.pathsep.join(jars), str(_SOURCE)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"javac: {done.stderr[-2000:]}")
+        try:
+            aside.replace(folder)
+        except OSError:  # another process was first
+            if not folder.exists():
+                raise
+    return str(folder)
+
+
+Fault = Callable[[str, str, Callable[[], tuple[int, bytes]]], tuple[int, bytes] | None]
+"""Given the method, the path and what passes the request on, gives another answer; None breaks the connection."""
+
+
+@dataclass
+class RestProxy:
+    """Passes requests on."""
+
+    uri: str
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    """Method and path of each request, from behind the prefix."""
+    fault: Fault | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    """What faulty answers have beside."""
+
+    sees: Callable[[Mapping[str, str]], None] | None = None
+    """Is given the headers of each request."""
+
+    def taken(self) -> list[str]:
+        """The requests since the last call, as texts."""
+        found = [f"{method} {path}" for method, path in self.requests]
+        self.requests.clear()
+        return found
+
+
+@contextmanager
+def rest_proxy(server: RestServer) -> Iterator[RestProxy]:
+    """Start a proxy before a server; it ends with the context."""
+    target = urlsplit(server.uri)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _handle(self) -> None:
+            size = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(size) if size else None
+            path = self.path.removeprefix("/v1/paimon/").removeprefix("/v1/")
+            proxy.requests.append((self.command, path))
+            if proxy.sees is not None:
+                proxy.sees(dict(self.headers.items()))
+
+            def pass_on() -> tuple[int, bytes]:
+                connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)
+                headers = {key: value for key, value in self.headers.items() if key.lower() != "host"}
+                connection.request(self.command, self.path, body, headers)
+                answer = connection.getresponse()
+                content = answer.status, answer.read()
+                connection.close()
+                return content
+
+            answer = pass_on() if proxy.fault is None else proxy.fault(self.command, path, pass_on)
+            if answer is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            status, content = answer
+            self.send_response(status)
+            for key, value in proxy.headers.items() if status >= 400 else ():
+                self.send_header(key, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = _handle  # noqa: N815 - names of the standard library's
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    httpd.daemon_threads = True
+    proxy = RestProxy(f"http://127.0.0.1:{httpd.server_address[1]}")
+    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+        thread.join()
