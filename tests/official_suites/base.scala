@@ -45,8 +45,7 @@ package org.apache.spark.sql {
     private def plain(value: Any): Any = value match {
       case bytes: Array[Byte] => bytes.toSeq
       case items: Array[_] => items.toSeq.map(plain)
-      case number: java.math.BigDecimal => number.stripTrailingZeros
-      case number: BigDecimal => number.bigDecimal.stripTrailingZeros
+      case number: java.math.BigDecimal => BigDecimal(number) // which equals the same Double and other scales
       case row: Row => row.toSeq.map(plain)
       case map: scala.collection.Map[_, _] => map.map { case (k, v) => (plain(k), plain(v)) }.toMap
       case items: scala.collection.Iterable[_] => items.toSeq.map(plain)
