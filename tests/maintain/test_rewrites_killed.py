@@ -5,6 +5,10 @@ After each kill the table has its old or its new rows, for us and for Java; a se
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import signal
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -39,6 +43,7 @@ from tests.support.interrupting import Operation, beside_a_rival, killed_at_ever
 from tests.support.killing import IMPATIENT
 from tests.support.levels import check_files
 from tests.support.racing import rows_to_change
+from tests.support.seeds import chance
 
 EVERYTHING = 2**62
 OLD = {1: "a", 2: "b", 3: "c"}
@@ -296,3 +301,40 @@ def test_work_with_branches_is_killed_and_runs_again(tmp_path: Path, operation: 
             assert rows(opened(copy, branch="new")) == OLD
         write(opened(copy), {8: "later"})
         assert rows(opened(copy)) == {**new, 8: "later"}
+
+
+def _rewrite_for_ever(directory: Path, keyed: bool, started: Any) -> None:
+    while True:
+        for is_keyed, operation in SAME.values():
+            if is_keyed == keyed:
+                with contextlib.suppress(PaimonError):
+                    operation(directory)
+                started.set()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("keyed", [False, True])
+def test_rewrites_are_killed_at_random_moments_beside_commits(tmp_path: Path, oracle: Any, keyed: bool) -> None:
+    """By SIGKILL, which the process cannot see, between its calls of the store or within them."""
+    made(tmp_path, keyed=keyed)
+    random, spawn = chance("rewrites killed", keyed), multiprocessing.get_context("spawn")
+    expected, table = dict(OLD), opened(tmp_path)
+    for turn in range(2):
+        started = spawn.Event()
+        process = spawn.Process(target=_rewrite_for_ever, args=(tmp_path, keyed, started), daemon=True)
+        process.start()
+        assert started.wait(60)
+        for number in range(random.randint(1, 6)):
+            key = 100 * turn + number + 10
+            write(table, {key: "x"})
+            expected[key] = "x"
+            time.sleep(random.uniform(0, 0.1))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        check(opened(tmp_path), None, expected)
+    remove_files_before(opened(tmp_path), EVERYTHING)
+    check_files(table.path)
+    for operation in (operation for is_keyed, operation in SAME.values() if is_keyed == keyed):
+        operation(tmp_path)
+        check(opened(tmp_path), oracle, expected)
