@@ -9,10 +9,12 @@ task can write: this process writes and commits them, without a job and without 
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -22,9 +24,9 @@ from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import LOCAL_WRITES, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.jvm.plan_tables import local_batches
+from paimon_spark.spark.jvm.java_sources import shared_object
+from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
-from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.source_options import HEARD_BY, write_request
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
@@ -38,9 +40,7 @@ if TYPE_CHECKING:
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _DYNAMIC = "OverwritePartitionsDynamic"
-_SHUFFLES = ("RepartitionByExpression", "RebalancePartitions")
-_MOST_ROWS = 10_000
-_MOST_BYTES = 16 << 20
+_COMMANDS = "PaimonRowCommands"
 
 
 class _Builder(Protocol):
@@ -65,12 +65,7 @@ def local_rows(gateway: Gateway, query: JavaObject) -> JavaObject | None:
     """The rows of a query as Spark's ``LocalRelation``, where they are at hand and few; else None."""
     if missing_of(gateway, LOCAL_WRITES):
         return None
-    if query.getClass().getSimpleName() in _SHUFFLES:  # put there for this write: one writer needs none
-        query = query.child()
-    if query.getClass().getSimpleName() != "LocalRelation" or query.isStreaming():
-        return None
-    fits = 0 < query.data().size() <= _MOST_ROWS and int(str(query.stats().sizeInBytes())) <= _MOST_BYTES
-    return query if fits else None
+    return shared_object(gateway, _COMMANDS).localRows(query)
 
 
 class RowWriteProxy(Proxy):
@@ -123,22 +118,19 @@ class RowWriteProxy(Proxy):
             opened=builder.opened() if in_driver else None,
         )
 
-    def apply(self, command: JavaObject) -> JavaObject:
-        """The command that hands over a DataFrame; asked by a rule of Spark's optimizer (`hooks.java_rules`)."""
+    def apply(self, command: JavaObject, rows: JavaObject | None = None) -> JavaObject:
+        """The command that hands over a DataFrame; asked by a rule of Spark's optimizer (`hooks.java_rules`).
+
+        Args:
+            command: that is optimised.
+            rows: of the command, where it has them itself; None: what its query gives.
+        """
         if self.taken:
             return command
-        relation = command.table()
-        values = [relation.productElement(number) for number in range(relation.productArity())]
-        values[0] = RowTableProxy(self.gateway, values[0])
-        target = relation.copy(*values)
+        table = RowTableProxy(self.gateway, command.table().table())
+        query, made = command.query() if rows is None else rows, command
         if command.getClass().getSimpleName() == _DYNAMIC:
-            made = self._overwrite(target, command.query())
-        else:
-            made = command.withNewTable(target)
-        names = [str(made.productElementName(number)) for number in range(made.productArity())]
-        parts = [made.productElement(number) for number in range(len(names))]
-        write, analyzed = names.index("write"), names.index("analyzedQuery")
-        some = self.gateway.jvm.scala.Option.apply
+            made = self._overwrite(command.table(), query)
         taken = RowWriteProxy(
             self.gateway,
             self.name,
@@ -148,11 +140,8 @@ class RowWriteProxy(Proxy):
             in_driver=self.in_driver,
             opened=self.opened,
         )
-        taken.taken = True
-        parts[write] = some(taken)  # another one: Spark keeps the command that it had where both are equal
-        if self.in_driver or not parts[analyzed].isDefined():
-            parts[analyzed] = some(command.query())
-        return made.copy(*parts)
+        taken.taken = True  # another one: Spark keeps the command that it had where both are equal
+        return shared_object(self.gateway, _COMMANDS).taken(made, query, table, taken, rows is not None)
 
     def _overwrite(self, target: JavaObject, query: JavaObject) -> JavaObject:
         """A static overwrite: of a dynamic one Spark hands over no DataFrame. The options say what is replaced."""
@@ -230,35 +219,38 @@ class InsertProxy(Proxy):
         Raises:
             PaimonError: as of every write.
         """
-        frame = DataFrame(rows, SparkSession(self.gateway.context, rows.sparkSession()))
         struct = StructType.fromJson(json.loads(rows.schema().json()))
         with without_secrets(self.options):
             try:
                 with heard_by(self.options.get(HEARD_BY)):
                     if self.in_driver:
-                        self._write_here(frame, struct)
+                        self._write_here(rows, struct)
                     else:
-                        self._write_by_job(frame, struct)
+                        self._write_by_job(rows, struct)
             except CommitError as error:
                 if self.names_errors:
                     raise
                 raise PaimonError(f"{type(error).__name__}: {error}") from error
 
-    def _write_by_job(self, rows: DataFrame, struct: StructType) -> None:
+    def _write_by_job(self, rows: JavaObject, struct: StructType) -> None:
         from paimon_spark.spark.jobs.shuffled_write import write_shuffled  # most writes do without it
 
+        frame = DataFrame(rows, SparkSession(self.gateway.context, rows.sparkSession()))
         request = write_request(self.options, overwrite=self.overwrites)
         table = target_table(request, struct)
         replaced = overwrite_of(request, table) if self.overwrites else None
-        write_shuffled(rows, table, replaced, operation=request.operation)
+        write_shuffled(frame, table, replaced, operation=request.operation)
 
-    def _write_here(self, rows: DataFrame, struct: StructType) -> None:
+    def _write_here(self, rows: JavaObject, struct: StructType) -> None:
         from paimon_spark.spark.jobs.compact_job import executor_of  # a plan is made without it
 
         source = PaimonDataSource(self.options)
         write = source.planned_write(struct, overwrite=self.overwrites, shuffled=True, opened=self.opened)
-        batches = local_batches(self.gateway, java_frame(rows).queryExecution().optimizedPlan())
-        write.commit([write.write_task(batches, 0)], executor_of(rows.sparkSession))
+        stream = io.BytesIO(shared_object(self.gateway, _COMMANDS).arrow(rows.queryExecution().optimizedPlan()))
+        batches: list[pa.RecordBatch] = []
+        while stream.tell() < stream.getbuffer().nbytes:
+            batches += pa.ipc.open_stream(stream)
+        write.commit([write.write_task(batches, 0)], executor_of(active_session(self.gateway)))
 
 
 class RowTableProxy(Proxy):

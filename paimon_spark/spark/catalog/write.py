@@ -323,7 +323,7 @@ class WriteProxy(Proxy):
         """
         rows = local_rows(self.gateway, command.query())
         if rows is not None:
-            return self._driver_write.apply(command.withNewQuery(rows))
+            return self._driver_write.apply(command, rows)
         return self.rows.distribute(command)
 
     def andThen(self, _after: JavaObject) -> None:

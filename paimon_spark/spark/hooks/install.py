@@ -82,6 +82,7 @@ PLAN_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.POSITION_FILTERS, java_rules.POSITION_FILTERS),
     (features.SELF_OVERWRITES, install_self_overwrites),
     (features.DISTRIBUTED_WRITES, java_rules.DISTRIBUTED_WRITES),
+    (features.LOCAL_WRITES, java_rules.DISTRIBUTED_WRITES),
     (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
 )
 """What scans and writes of ours need in a session state, whether a catalog or ``format("paimon")`` plans them."""

@@ -28,6 +28,8 @@ class JavaSources:
         parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         self._loader = jvm.org.codehaus.janino.JavaSourceClassLoader(parent, self._finder, None)
         self._classes: dict[str, JavaObject] = {}
+        self.shared: dict[str, JavaObject] = {}
+        """Objects without state, by their classes."""
 
     def load(self, name: str, generated: str | None = None) -> JavaObject:
         """Return the ``java.lang.Class`` of a class.
@@ -64,10 +66,23 @@ def java_class(gateway: Gateway, name: str, generated: str | None = None) -> Jav
         Py4JJavaError: the class cannot be compiled: this Spark lacks a class or a method that it uses.
     """
     with _lock:
-        found = _of_jvms.get(gateway.gateway)
-        if found is None:
-            found = _of_jvms[gateway.gateway] = JavaSources(gateway)
-        return found.load(name, generated)
+        return _sources_of(gateway).load(name, generated)
+
+
+def shared_object(gateway: Gateway, name: str) -> JavaObject:
+    """Return the one object of a class of this package that has no state; raises as `java_class`."""
+    with _lock:
+        found = _sources_of(gateway)
+        if name not in found.shared:
+            found.shared[name] = found.load(name).newInstance()
+        return found.shared[name]
+
+
+def _sources_of(gateway: Gateway) -> JavaSources:
+    found = _of_jvms.get(gateway.gateway)
+    if found is None:
+        found = _of_jvms[gateway.gateway] = JavaSources(gateway)
+    return found
 
 
 def new_object(gateway: Gateway, name: str, *values: tuple[str, Any], generated: str | None = None) -> JavaObject:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-
-_BATCH_ROWS, _BATCH_BYTES = 10_000, 1 << 30
 
 
 def catalog_table(gateway: Gateway, state: JavaObject, relation: JavaObject) -> JavaObject | None:
@@ -47,19 +44,6 @@ def java_map(scala_map: JavaObject) -> dict[str, Any]:
 def scala_seq(gateway: Gateway, values: list[Any]) -> JavaObject:
     """A ``scala.collection.immutable.Seq``."""
     return compat.PYTHON_UTILS.of(gateway).toSeq(values).toList()
-
-
-def local_batches(gateway: Gateway, relation: JavaObject) -> list[pa.RecordBatch]:
-    """The rows of a ``LocalRelation`` as Spark hands them to Python's tasks; no job runs."""
-    zone = str(compat.SQL_CONF.of(gateway).get().sessionLocalTimeZone())
-    rows, struct = relation.data().iterator(), relation.schema()
-    found = compat.ARROW_CONVERTERS.of(gateway).toBatchWithSchemaIterator(
-        rows, struct, _BATCH_ROWS, _BATCH_BYTES, zone, False, False
-    )
-    batches: list[pa.RecordBatch] = []
-    while found.hasNext():  # the last call frees the memory of Java's Arrow
-        batches += pa.ipc.open_stream(bytes(found.next()))
-    return batches
 
 
 def active_session(gateway: Gateway) -> SparkSession:
