@@ -180,3 +180,45 @@ def test_fields_of_structs_go_by_name_too(spark: SparkSession, warehouse: Path) 
     assert spark.sql("SELECT r.a, r.b, l[0].a, l[0].b FROM nested").distinct().collect() == [(1, 2, 1, 2)]
     with pytest.raises(PySparkException, match="CANNOT_FIND_DATA"):
         paimon_spark.sql(spark, "INSERT INTO nested BY NAME SELECT 3 AS k, named_struct('a', 1, 'c', 2) AS r")
+
+
+_LACKING, _WIDER = "named_struct('a', 5)", "named_struct('c', 7, 'a', 6)"
+NESTED = {
+    "STRUCT": ("STRUCT<a: INT, b: INT>", _LACKING, _WIDER),
+    "ARRAY": ("ARRAY<STRUCT<a: INT, b: INT>>", f"array({_LACKING})", f"array({_WIDER})"),
+    "MAP": ("MAP<STRING, STRUCT<a: INT, b: INT>>", f"map('x', {_LACKING})", f"map('x', {_WIDER})"),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_fields_that_the_rows_lack_are_null(spark: SparkSession, warehouse: Path, kind: str) -> None:
+    """As in the official connector, for an option and for the setting of a session, by each door."""
+    column, lacking, wider = NESTED[kind]
+    name, cell = f"wide.db.lacking_{kind.lower()}", {"STRUCT": "l", "ARRAY": "l[0]", "MAP": "l['x']"}[kind]
+    spark.sql(f"CREATE TABLE {name} (k INT, l {column})")
+
+    def frame(key: int, value: str) -> DataFrame:
+        return spark.sql(f"SELECT {key} AS k, {value} AS l")
+
+    frame(1, lacking).writeTo(name).option(KEY, "true").append()
+    frame(2, lacking).write.option(KEY, "true").mode("append").saveAsTable(name)
+    with pytest.raises(PySparkException, match="CANNOT_FIND_DATA"):
+        frame(0, lacking).writeTo(name).append()
+    spark.conf.set(f"spark.paimon.{KEY}", "true")
+    try:
+        spark.sql(f"INSERT INTO {name} BY NAME SELECT {lacking} AS l, 3 AS k")
+        paimon_spark.sql(spark, f"INSERT INTO {name} BY NAME SELECT {lacking} AS l, 4 AS k")
+        spark.sql(f"INSERT INTO {name} BY NAME SELECT NULL AS l, 5 AS k")
+        paimon_spark.sql(spark, f"INSERT INTO {name} BY NAME SELECT NULL AS l, 5 AS k")
+        spark.sql(f"INSERT INTO {name} BY NAME SELECT {wider} AS l, 6 AS k")
+        spark.sql(f"INSERT INTO {name} BY NAME SELECT {lacking} AS l, 7 AS k")
+    finally:
+        spark.conf.unset(f"spark.paimon.{KEY}")
+    found = spark.sql(f"SELECT k, {cell}.a, {cell}.b, {cell}.c, l IS NULL FROM {name} ORDER BY k").collect()
+    filled = (5, None, None, False)
+    assert [tuple(row) for row in found] == [
+        *((key, *filled) for key in (1, 2, 3, 4)),
+        *[(5, None, None, None, True)] * 2,
+        (6, 6, None, 7, False),
+        (7, *filled),
+    ]

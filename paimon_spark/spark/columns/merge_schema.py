@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import NullType, StructType
+
 from paimon_spark.spark.columns.types import from_spark_struct, from_spark_type, spark_arrow_schema, to_spark_type
 from paimon_spark.spec.schema_merge import MergeRules, merge_columns
 from paimon_spark.spec.schema_validation import validate
@@ -17,8 +19,6 @@ from paimon_spark.table.support import check_writable
 from paimon_spark.write.rows import map_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
     from paimon_spark.spec.data_types import DataField, DataType
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
@@ -46,6 +46,13 @@ def merge_schema(table: FileStoreTable, schema: StructType, rules: MergeRules) -
 
     table.schemas.commit_next(change)
     return table.with_latest_schema()
+
+
+def typed_columns(columns: StructType, schema: TableSchema) -> StructType:
+    """Return the columns of rows but for NULLs in place of columns that the table has: these have no type."""
+    known = {name.lower() for name in schema.field_names}
+    fields = columns.fields
+    return StructType([f for f in fields if not (isinstance(f.dataType, NullType) and f.name.lower() in known)])
 
 
 def with_columns(schema: TableSchema, columns: Sequence[DataField], rules: MergeRules) -> TableSchema:

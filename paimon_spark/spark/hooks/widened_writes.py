@@ -3,8 +3,8 @@
 Spark refuses rows with more columns than their table before it asks the table. So a rule, a Java class, gives Python a
 write by name (``INSERT INTO … BY NAME``, ``writeTo``, ``saveAsTable``) before Spark compares columns, where the write
 or the session sets the option. Python gives it a table that has those columns already. They are added to the real one
-when the write is planned, so EXPLAIN changes nothing. Writes by position never add columns, as in the official
-connector.
+when the write is planned, so EXPLAIN changes nothing. Fields that STRUCTs of the rows lack become null. Writes by
+position never add columns, as in the official connector.
 
 So it is for MERGE WITH SCHEMA EVOLUTION, and for the option with MERGE. Spark resolves ``UPDATE SET *`` and ``INSERT
 *`` by the columns of the target, and refuses assignments to columns that it lacks. So a rule, a Java class, gives
@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spark.catalog.loading import LoadedTable, all_settings, load_catalog_table, session_options
 from paimon_spark.spark.catalog.table import TableProxy
-from paimon_spark.spark.columns.merge_schema import with_columns
+from paimon_spark.spark.columns.merge_schema import typed_columns, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
@@ -86,7 +86,8 @@ class WidenedWriteProxy(FunctionProxy):
         """
         try:
             target = self.target_of(statement.table())
-            query = self.schema_of(statement.query())
+            query = self.analyzed(statement.query())
+            columns = StructType.fromJson(json.loads(query.schema().json()))
         except (JavaCallError, CapturedException, TableNotFoundError):  # Spark says so
             return statement
         if target is None:
@@ -94,15 +95,37 @@ class WidenedWriteProxy(FunctionProxy):
         rules = rules_of({**target.options, **self._write_options(statement)}, target.loaded)
         if rules is None:
             return statement
-        merged = with_columns(target.loaded.table.schema, from_spark_struct(query), rules)
-        if merged is target.loaded.table.schema:
+        schema = target.loaded.table.schema
+        merged = with_columns(schema, from_spark_struct(typed_columns(columns, schema)), rules)
+        is_wider = merged is not schema
+        loaded = widened(target.loaded, merged, rules) if is_wider else target.loaded
+        relation = self.new_relation(TableProxy(self.gateway, target.catalog_name, loaded), target)
+        filled = self._filled_query(query, java_list(relation.output()))
+        if filled is None and not is_wider:
             return statement
-        wide = TableProxy(self.gateway, target.catalog_name, widened(target.loaded, merged, rules))
-        relation = self.new_relation(wide, target)
         if statement.getClass().getSimpleName() != "InsertIntoStatement":
-            return statement.withNewTable(relation)
-        values = [statement.productElement(number) for number in range(statement.productArity())]
-        return statement.copy(relation, *values[1:])
+            wide = statement.withNewTable(relation) if is_wider else statement
+            return wide if filled is None else wide.withNewQuery(filled)
+        table, parts, named, given, *others = (
+            statement.productElement(number) for number in range(statement.productArity())
+        )
+        return statement.copy(relation if is_wider else table, parts, named, filled or given, *others)
+
+    def _filled_query(self, query: JavaObject, columns: Sequence[JavaObject]) -> JavaObject | None:
+        """Return the query with nulls for the fields that its STRUCTs lack, at any depth; None where it lacks none."""
+        named = {str(column.name()).lower(): column for column in columns}
+        filling = new_object(self.gateway, "PaimonFilledStructs")
+        nothing, none = scala_seq(self.gateway, []), self.gateway.jvm.scala.Option.empty()
+        chosen, is_other = [], False
+        for own in java_list(query.output()):
+            column = named.get(str(own.name()).lower())
+            filled = own if column is None else filling.filled(own, column.dataType(), None)
+            if not filled.equals(own):
+                is_other = True
+                new_id = compat.NAMED_EXPRESSION.of(self.gateway).newExprId()
+                filled = compat.ALIAS(self.gateway, filled, own.name(), new_id, nothing, none, nothing)
+            chosen.append(filled)
+        return compat.PROJECT(self.gateway, scala_seq(self.gateway, chosen), query) if is_other else None
 
     def target_of(self, relation: JavaObject) -> Target | None:
         """Return the Paimon table of a relation; None for a table of Spark's."""
@@ -138,12 +161,12 @@ class WidenedWriteProxy(FunctionProxy):
         values[_OPTIONS] = self.gateway.options(target.options)
         return relation.copy(*values)
 
-    def schema_of(self, query: JavaObject) -> StructType:
-        """Return the columns of a query, which DataFrame writers pass before its analysis."""
-        if not query.resolved():
-            mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
-            query = self.state.executePlan(query, mode).analyzed()
-        return StructType.fromJson(json.loads(query.schema().json()))
+    def analyzed(self, query: JavaObject) -> JavaObject:
+        """Return the analyzed plan of a query, which DataFrame writers pass before its analysis."""
+        if query.resolved():
+            return query
+        mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
+        return self.state.executePlan(query, mode).analyzed()
 
 
 def rules_of(options: Mapping[str, str], loaded: LoadedTable) -> MergeRules | None:
@@ -210,12 +233,13 @@ class WidenedMergeProxy(WidenedWriteProxy):
     def _widened_table(
         self, statement: JavaObject, target: Target, source: JavaObject, rules: MergeRules
     ) -> TableProxy:
-        columns = self.schema_of(source)
+        columns = StructType.fromJson(json.loads(source.schema().json()))
         actions = [*java_list(statement.matchedActions()), *java_list(statement.notMatchedActions())]
         if not any(action.getClass().getSimpleName() in _STARS for action in actions):
             named = {name.lower() for action in actions for name in _assigned_names(action)}
             columns = StructType([field for field in columns.fields if field.name.lower() in named])
-        merged = with_columns(target.loaded.table.schema, from_spark_struct(columns), rules)
+        schema = target.loaded.table.schema
+        merged = with_columns(schema, from_spark_struct(typed_columns(columns, schema)), rules)
         loaded = replace(target.loaded, evolves=True)
         if merged is not loaded.table.schema:
             loaded = widened(loaded, merged, rules)

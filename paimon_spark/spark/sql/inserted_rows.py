@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from paimon_spark.spark.columns.merge_schema import with_columns
+from paimon_spark.spark.columns.merge_schema import typed_columns, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct
 from paimon_spark.spark.session.overwrite_mode import (
     Named,
@@ -92,7 +92,9 @@ def inserted_rows(target: InsertTarget, insert: Insert, rows: DataFrame, *, ansi
         AnalysisException: the query does not fit the table.
     """
     rules = _merge_rules(target, insert)
-    merged = target.schema if rules is None else with_columns(target.schema, from_spark_struct(rows.schema), rules)
+    merged = target.schema
+    if rules is not None:
+        merged = with_columns(merged, from_spark_struct(typed_columns(rows.schema, merged)), rules)
     fields = {field.name: field for field in to_spark_struct(merged.fields).fields}
     static = _static_values(target, insert)
     known = {column.lower() for column in target.schema.field_names}
@@ -109,7 +111,7 @@ def inserted_rows(target: InsertTarget, insert: Insert, rows: DataFrame, *, ansi
     if twice:
         raise analysis_error("COLUMN_ALREADY_EXISTS", f"The columns {', '.join(sorted(twice))} are given twice.")
     if insert.by_name:
-        rows = fields_by_name(rows, [fields[column] for column in given], target.shown)
+        rows = fields_by_name(rows, [fields[column] for column in given], target.shown, fills=rules is not None)
     stored = rows.select(*(quoted_name(column) for column in rows.columns[: len(given)])) if added else rows
     columns: list[Column] = assigned(stored, [fields[column] for column in given], target.shown, ansi=ansi)
     columns += [assigned_literal(value, fields[column], ansi=ansi) for column, value in static.items()]

@@ -109,13 +109,16 @@ def _check_assignable(source: t.DataType, field: t.StructField, table: Sequence[
         )
 
 
-def fields_by_name(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[str]) -> DataFrame:
+def fields_by_name(
+    rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[str], *, fills: bool = False
+) -> DataFrame:
     """Return the rows with the fields of their STRUCTs in the order of the table's, as INSERT … BY NAME means them.
 
     Args:
         rows: the query, its columns in the order of `fields`; others may follow.
         fields: the table's columns.
         table: its name, for messages.
+        fills: whether fields that a STRUCT lacks become null, as with `write.merge-schema`.
 
     Raises:
         AnalysisException: a STRUCT has other fields than the table's.
@@ -124,8 +127,9 @@ def fields_by_name(rows: DataFrame, fields: Sequence[t.StructField], table: Sequ
     if all(_in_order(source.dataType, field.dataType) for field, source in pairs):
         return rows
     named = rows.toDF(*(str(number) for number in range(len(rows.columns))))
+    filling = Filling() if fills else None
     columns = [
-        _by_name(sf.col(str(number)), source.dataType, field.dataType, (*table, field.name)).alias(source.name)
+        _by_name(sf.col(str(number)), source.dataType, field.dataType, (*table, field.name), filling).alias(source.name)
         for number, (field, source) in enumerate(pairs)
     ]
     others = enumerate(rows.columns[len(pairs) :], start=len(pairs))
