@@ -73,8 +73,8 @@ def publish_snapshot(
         CommitConflictError: the table was dropped and made again meanwhile; the new one does not have the snapshot.
         TableNotFoundError: the table was dropped meanwhile.
     """
-    server = None if table.file_io.publisher is None else table.file_io.publisher.server
-    if server is None or not server.keeps_snapshots:
+    server = table.server
+    if server is None:
         return _publish_file(table, snapshot, retries, follows=follows)
     published = publish_by_server(table, server, snapshot, retries, follows=follows, files=files)
     if published:

@@ -286,7 +286,7 @@ def _with_schemas(table: FileStoreTable, schemas: Sequence[TableSchema], options
     store = SchemaStore(confined(table.file_io, table.paths.root), TablePaths(table.paths.root))
     for schema in schemas:
         store.commit_next(lambda _, schema=schema: schema)  # type: ignore[misc]
-    return load_table(table.path, options=options)
+    return load_table(table.address, options=options)
 
 
 def _without_path(schema: TableSchema) -> TableSchema:

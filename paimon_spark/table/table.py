@@ -50,6 +50,7 @@ from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.storage.publisher import TableServer
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,14 @@ class FileStoreTable:
     @property
     def address(self) -> str:
         """The path by which the same table is opened again: that of its catalog, where a server has one of its own."""
-        server = None if self.file_io.publisher is None else self.file_io.publisher.server
+        server = self.schemas.server
         return self.path if server is None else server.address
+
+    @property
+    def server(self) -> TableServer | None:
+        """Who keeps the snapshots and branches in place of the files; None where the files do."""
+        server = self.schemas.server
+        return server if server is not None and server.keeps_snapshots else None
 
     @property
     def branch_option(self) -> dict[str, str]:

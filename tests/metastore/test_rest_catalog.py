@@ -22,16 +22,21 @@ from paimon_spark.errors import (
     PaimonError,
     SchemaChangeError,
     SchemaError,
+    SnapshotNotFoundError,
     TableNotFoundError,
     UnsupportedError,
 )
+from paimon_spark.maintain.refs.branches import create_branch, delete_branch, rename_branch
+from paimon_spark.maintain.refs.fast_forward import fast_forward
+from paimon_spark.maintain.refs.rollback import rollback_to_snapshot, rollback_to_tag
+from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.metastore import rest_client
 from paimon_spark.options import reaching_options
 from paimon_spark.spec.data_types import BigIntType, IntType, VarCharType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
-from paimon_spark.table.metastore_catalog import open_catalog
+from paimon_spark.table.metastore_catalog import ServedCatalog, open_catalog
 from paimon_spark.table.schema_change import (
     AddColumn,
     DropColumn,
@@ -48,6 +53,7 @@ from paimon_spark.table.schema_change import (
     UpdateComment,
 )
 from paimon_spark.table.schema_evolution import alter_table
+from paimon_spark.table.table import create_table as create_by_path
 from paimon_spark.table.table import load_table, table_exists
 from tests.support.rest_server import TOKEN, RestProxy, RestServer, rest_proxy
 from tests.support.store_tables import FIELDS, insert, rows_of
@@ -396,6 +402,116 @@ def test_the_server_is_told_what_each_partition_gets(catalog: FilesystemCatalog)
     (told,) = partition_statistics(table, [entry])
     assert told["lastFileCreationTime"] > 1_700_000_000_000
     assert (told["spec"], told["recordCount"], told["fileCount"], told["totalBuckets"]) == ({}, 2, 1, 1)
+
+
+def test_the_server_goes_back(catalog: FilesystemCatalog, proxy: RestProxy) -> None:
+    table = catalog.load_table("d", "t")
+    for value in (10, 20, 30):
+        insert(table, {1: value})
+    create_tag(table, "two", snapshot_id=2)
+    proxy.taken()
+    assert rollback_to_snapshot(table, 2).current_snapshot_id == 2
+    assert "POST databases/d/tables/t/rollback" in proxy.taken()
+    assert rows_of(table) == {1: 20}
+    insert(table, {1: 40})
+    assert rows_of(table) == {1: 40}
+    rollback_to_tag(table, "two")
+    assert (rows_of(table), table.snapshots.ids()) == ({1: 20}, [1, 2])
+    with pytest.raises(SnapshotNotFoundError):
+        rollback_to_snapshot(table, 9)
+
+
+def test_a_rollback_after_a_commit_of_somebody_else_is_refused(catalog: FilesystemCatalog, proxy: RestProxy) -> None:
+    table = catalog.load_table("d", "t")
+    insert(table, {1: 10})
+    insert(table, {1: 20})
+
+    def fault(method: str, path: str, pass_on: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
+        if path.endswith("rollback"):
+            proxy.fault = None
+            insert(table, {1: 30})
+        return pass_on()
+
+    proxy.fault = fault
+    with pytest.raises(CommitError, match=r"is not rolled back to snapshot 1: .* Latest snapshot 3"):
+        rollback_to_snapshot(table, 1)
+    assert rows_of(table) == {1: 30}
+
+
+def test_branches_are_the_servers(catalog: FilesystemCatalog) -> None:
+    table = catalog.load_table("d", "t")
+    insert(table, {1: 10})
+    create_tag(table, "one", snapshot_id=1)
+    assert create_branch(table, "b", tag="one")
+    assert not create_branch(table, "b", ignore_if_exists=True)
+    branch = catalog.load_table("d", "t$branch_b")
+    insert(branch, {2: 20})
+    assert rows_of(branch) == rows_of(table.on_branch("b")) == {1: 10, 2: 20}
+    assert rows_of(table) == {1: 10}
+    assert fast_forward(table, "b") == 2
+    assert rows_of(table) == {1: 10, 2: 20}
+    with pytest.raises(UnsupportedError, match="REST catalogs cannot do that"):
+        rename_branch(table, "b", "c")
+    delete_branch(table, "b")
+    with pytest.raises(TableNotFoundError):
+        catalog.load_table("d", "t$branch_b")
+
+
+def test_the_base_of_a_commit_is_named(catalog: FilesystemCatalog, proxy: RestProxy) -> None:
+    """This server forgets the uuids of snapshots; newer ones compare that of the base."""
+    table, uuid = catalog.load_table("d", "t"), "11111111-2222-3333-4444-555555555555"
+    insert(table, {1: 10})
+
+    def fault(method: str, path: str, pass_on: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
+        status, content = pass_on()
+        if path.endswith("/snapshot"):
+            answer = json.loads(content)
+            answer["snapshot"]["snapshot"]["uuid"] = uuid
+            content = json.dumps(answer).encode()
+        return status, content
+
+    proxy.fault = fault
+    insert(table, {2: 20})
+    sent = json.loads(proxy.bodies[-1])
+    assert (sent["baseSnapshotUuid"], sent["snapshot"]["id"]) == (uuid, 2)
+    assert sent["statistics"][0]["recordCount"] == 1
+
+
+def test_an_external_table_is_committed_to_by_files(
+    catalog: FilesystemCatalog, proxy: RestProxy, tmp_path: Path
+) -> None:
+    assert isinstance(catalog, ServedCatalog)
+    create_by_path(f"{tmp_path}/x", SCHEMA)
+    external = SCHEMA.with_options({"bucket": "1", "path": f"file:{tmp_path}/x"})
+    catalog.metastore.add_table("d", "x", external)
+    table = catalog.load_table("d", "x")
+    assert table.path == f"file:{tmp_path}/x"
+    proxy.taken()
+    insert(table, {1: 10})
+    assert rows_of(catalog.load_table("d", "x")) == {1: 10}
+    assert set(proxy.taken()) == {"GET databases/d/tables/x"}
+    assert (tmp_path / "x/snapshot/snapshot-1").exists()
+    alter_table(table, [SetOption("snapshot.num-retained.min", "7")])
+    assert "POST databases/d/tables/x" in proxy.taken()
+
+
+@pytest.mark.parametrize("limits", [{"filter": ["{}"]}, {"columnMasking": {"v": "{}"}}, {}])
+def test_governed_tables(catalog: FilesystemCatalog, proxy: RestProxy, limits: dict[str, object]) -> None:
+    governed = SCHEMA.with_options({"bucket": "1", "query-auth.enabled": "true"})
+    assert isinstance(catalog, ServedCatalog)
+    catalog.metastore.add_table("d", "g", governed)
+
+    def fault(method: str, path: str, pass_on: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
+        return (200, json.dumps(limits).encode()) if path.endswith("/auth") else pass_on()
+
+    proxy.fault = fault
+    if not limits:
+        insert(catalog.load_table("d", "g"), {1: 10})
+        assert rows_of(catalog.load_table("d", "g")) == {1: 10}
+        return
+    hidden = "rows" if "filter" in limits else "values"
+    with pytest.raises(UnsupportedError, match=rf"d\.g is governed \('query-auth\.enabled'\).* hides {hidden}"):
+        catalog.load_table("d", "g").with_options({"query-auth.enabled": "false"})
 
 
 @pytest.mark.parametrize(

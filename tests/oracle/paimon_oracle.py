@@ -236,7 +236,8 @@ class PaimonOracle:
 
         self._numbers = itertools.count()
         self.version = version or os.environ.get("PAIMON_ORACLE_VERSION", DEFAULT_VERSION)
-        self.warehouse = os.path.abspath(warehouse)
+        is_name = (options or {}).get("metastore") == "rest"
+        self.warehouse = warehouse if is_name else os.path.abspath(warehouse)
         self.tmp = tempfile.mkdtemp(prefix="paimon-oracle-")
         spark = _spark_jars()
         cp = [bundle_jar(version), *spark, *list(jars)]

@@ -127,6 +127,8 @@ class RestProxy:
     uri: str
     requests: list[tuple[str, str]] = field(default_factory=list)
     """Method and path of each request, from behind the prefix."""
+    bodies: list[bytes] = field(default_factory=list)
+    """What each request sent."""
     fault: Fault | None = None
     headers: dict[str, str] = field(default_factory=dict)
     """What faulty answers have beside."""
@@ -138,6 +140,7 @@ class RestProxy:
         """The requests since the last call, as texts."""
         found = [f"{method} {path}" for method, path in self.requests]
         self.requests.clear()
+        self.bodies.clear()
         return found
 
 
@@ -154,6 +157,7 @@ def rest_proxy(server: RestServer) -> Iterator[RestProxy]:
             body = self.rfile.read(size) if size else None
             path = self.path.removeprefix("/v1/paimon/").removeprefix("/v1/")
             proxy.requests.append((self.command, path))
+            proxy.bodies.append(body or b"")
             if proxy.sees is not None:
                 proxy.sees(dict(self.headers.items()))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
+from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.tags import create_tag, snapshot_to_tag
@@ -23,6 +23,7 @@ from paimon_spark.table.schema_store import SchemaStore
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.storage.publisher import TableServer
     from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
 
@@ -62,6 +63,9 @@ def create_branch(
     check_new_branch_name(name)
     paths = table.paths.for_branch(name)
     _check_not_made(table, name)
+    if table.server is not None:
+        _create_by_server(table, table.server, name, tag, snapshot_id)
+        return True
     begin: Snapshot | None = None
     if snapshot_id is not None:
         begin, tag = snapshot_to_tag(table, snapshot_id, "create"), f"branch-{name}"
@@ -93,6 +97,25 @@ def create_branch(
         )
     table.file_io.delete_quietly(claim)
     return True
+
+
+def _create_by_server(
+    table: FileStoreTable, server: TableServer, name: str, tag: str | None, snapshot_id: int | None
+) -> None:
+    """Let the server make a branch; of a snapshot by way of a tag that is made first."""
+    if table.branch != MAIN_BRANCH:
+        raise UnsupportedError(
+            f"Branch '{name}' is not made: a REST catalog makes branches of the main branch alone, and this is branch "
+            f"'{table.branch}'."
+        )
+    if tag is not None:
+        table.tags.get(tag)
+    if snapshot_id is not None:
+        snapshot_to_tag(table, snapshot_id, "create")
+        tag = f"branch-{name}"
+        if not _is_tagged(table, tag, snapshot_id):
+            create_tag(table, tag, snapshot_id=snapshot_id)
+    server.create_branch(name, tag)
 
 
 def _is_made(table: FileStoreTable, name: str) -> bool:
@@ -189,6 +212,9 @@ def delete_branch(table: FileStoreTable, names: Sequence[str] | str, *, ignore_i
         _check_not_read(table, name, "delete")
     check_nothing_lost(table)
     for name in chosen:
+        if table.server is not None:
+            table.server.delete_branch(name)
+            continue
         _delete_directory(table, table.paths.for_branch(name))
 
 
@@ -221,6 +247,10 @@ def rename_branch(table: FileStoreTable, name: str, new_name: str) -> None:
     branches = table.branches
     branches.check(name)
     check_new_branch_name(new_name)
+    if table.server is not None:
+        raise UnsupportedError(
+            f"Branch '{name}' is not renamed: REST catalogs cannot do that. Create '{new_name}' of a tag of it instead."
+        )
     source, target = table.paths.for_branch(name).branch_root, table.paths.for_branch(new_name).branch_root
     if table.file_io.finish_rename(source, target):
         return

@@ -22,6 +22,7 @@ from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.storage.publisher import TableServer
     from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
 
@@ -78,6 +79,8 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
     if name == table.branch:
         raise PaimonError(f"Fast-forward from the current branch '{name}' is not allowed.")
     table.branches.check(name)
+    if table.server is not None:
+        return _forward_by_server(table, table.server, name)
     check_nothing_lost(table)
     ours, theirs = _Side(table.file_io, table.paths), _Side(table.file_io, table.paths.for_branch(name))
     their_ids = theirs.snapshots.ids()
@@ -97,6 +100,17 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
             ours.io.write_bytes(ours.paths.tag_path(tag), data, overwrite=True)
     changed(table)
     return their_ids[-1]
+
+
+def _forward_by_server(table: FileStoreTable, server: TableServer, name: str) -> int:
+    if table.branch != MAIN_BRANCH:
+        raise PaimonError(f"A REST catalog moves the main branch alone, and this is branch '{table.branch}'.")
+    if server.latest(name) is None:
+        raise PaimonError(f"Cannot fast forward branch {name}, because it does not have a snapshot.")
+    server.fast_forward(name)
+    changed(table)
+    latest = server.latest("")
+    return 0 if latest is None else latest.id
 
 
 def _check_schemas_of_kept(ours: _Side, theirs: _Side, first: int) -> None:

@@ -10,11 +10,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CommitError, PaimonError, SnapshotNotFoundError
+from paimon_spark.errors import CatalogServerError, CommitError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.changelog_files import changelog_ids
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.table.commit_times import count_until
+from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.time_travel import time_text
 from paimon_spark.table.watchers import changed
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.storage.publisher import TableServer
     from paimon_spark.table.table import FileStoreTable
 
 _NO_WATERMARK = -(2**63)
@@ -54,7 +56,8 @@ def rollback_to_snapshot(table: FileStoreTable, snapshot_id: int) -> Rollback:
         raise SnapshotNotFoundError(
             f"Rollback snapshot '{snapshot_id}' doesn't exist: there are {ids[0]} to {ids[-1]}, and no tag holds it."
         )
-    return _go_back(table, previous, tagged[0])
+    name = next(name for name, tag in table.tags.list().items() if tag.snapshot.id == snapshot_id)
+    return _go_back(table, previous, tagged[0], tag=name)
 
 
 @one_at_a_time("a rollback")
@@ -65,7 +68,7 @@ def rollback_to_tag(table: FileStoreTable, name: str) -> Rollback:
         SnapshotNotFoundError: there is no such tag; the message names those there are.
         CommitError: somebody else committed meanwhile.
     """
-    return _go_back(table, _latest_id(table), table.tags.get(name).snapshot)
+    return _go_back(table, _latest_id(table), table.tags.get(name).snapshot, tag=name)
 
 
 @one_at_a_time("a rollback")
@@ -105,7 +108,10 @@ def _latest_id(table: FileStoreTable) -> int:
     return latest
 
 
-def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
+def _go_back(table: FileStoreTable, previous: int, kept: Snapshot, *, tag: str | None = None) -> Rollback:
+    server = table.server
+    if server is not None:
+        return _go_back_by_server(table, server, previous, kept, tag)
     check_nothing_lost(table)
     io, paths, ids = table.file_io, table.paths, table.snapshots.ids()
     gone = kept.id not in ids
@@ -146,6 +152,24 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
             f"Rollback of {table.path} to snapshot {kept.id} is not complete: its latest snapshot is {latest} now. "
             "Another writer has committed meanwhile, or a file could not be deleted. Stop other writers and try again"
         )
+    return Rollback(previous, kept.id)
+
+
+def _go_back_by_server(
+    table: FileStoreTable, server: TableServer, previous: int, kept: Snapshot, tag: str | None
+) -> Rollback:
+    """Let the server go back, unless somebody has committed since ``previous``."""
+    branch = "" if table.branch == MAIN_BRANCH else table.branch
+    try:
+        server.roll_back(branch, snapshot_id=kept.id, tag=tag, previous_id=previous)
+    except CatalogServerError as error:
+        if error.status == 404:
+            what = f"tag '{tag}'" if tag is not None else f"snapshot '{kept.id}'"
+            raise SnapshotNotFoundError(
+                f"Rollback {what} doesn't exist: the table's server does not have it."
+            ) from None
+        raise CommitError(f"Table {server.address} is not rolled back to snapshot {kept.id}: {error}") from error
+    changed(table)
     return Rollback(previous, kept.id)
 
 

@@ -22,6 +22,7 @@ from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
+from paimon_spark.spark.session.registered import remember_catalog
 from paimon_spark.table.metastore_catalog import open_catalog
 
 HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
@@ -50,7 +51,9 @@ def install_catalog(
     """
     gateway = gateway_of(spark)
     features.check_whole(gateway, features.CATALOG)
-    proxy = CatalogProxy(gateway, name, open_catalog(warehouse, options))
+    catalog = open_catalog(warehouse, options)
+    proxy = CatalogProxy(gateway, name, catalog)
+    remember_catalog(spark, name, catalog)
     state, proxied = java_state(spark), java_proxy(proxy)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
     for feature in (

@@ -20,6 +20,7 @@ from paimon_spark.spark.jobs.stream_sink import StreamSink
 from paimon_spark.spark.jvm.data_source_registry import keep_replaced_source_out_of_log
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
+from paimon_spark.spark.session.registered import source_options_of
 from paimon_spark.spark.session.session_settings import is_paimon, remember_format, settings_option
 from paimon_spark.spark.source.partition_by import listed_columns
 from paimon_spark.spark.source.stream_writer import CHECKPOINT, needs_checkpoint, refuse_output_mode
@@ -162,7 +163,8 @@ def _to_table(
         _with_arguments(self, format, outputMode, partitionBy, queryName, options)
         spark: Any = self._spark
         parts = split_name(tableName)
-        ours = paimon_catalog_of(gateway_of(spark), java_state(spark), parts) is not None
+        catalog = paimon_catalog_of(gateway_of(spark), java_state(spark), parts)
+        ours = catalog is not None
         if not ours and is_paimon(self, (), {}):
             raise UnsupportedError(
                 f"toTable writes tables of a Paimon catalog, and '{tableName}' is in none: give its name as "
@@ -173,7 +175,10 @@ def _to_table(
             started: StreamingQuery = plain(self, tableName)
             return started
         given = {key: value for key, value in _options(self).items() if key.lower() not in _OF_SPARK}
-        return _start(self, plain_start, {**given, "path": _path_of(spark, self, parts, given)})
+        path = _path_of(spark, self, parts, given)
+        database = parts[-2] if len(parts) > 1 else spark.catalog.currentDatabase()
+        own = source_options_of(spark, catalog or "", database, parts[-1])
+        return _start(self, plain_start, {**given, **({"path": path} if own is None else own)})
 
     return to_table
 

@@ -151,7 +151,9 @@ def migrate(
     schema = _new_schema(source, options)
     table = create_table(path, schema, options=store)
     try:
-        in_place = _fill(source, table, delete_origin=delete_origin, threads=parallelism or table.file_io.threads)
+        in_place = _fill(
+            source, table, store, delete_origin=delete_origin, threads=parallelism or table.file_io.threads
+        )
     except CommitStateUnknownError:
         raise
     except BaseException:
@@ -191,7 +193,9 @@ def _new_schema(source: MigrationSource, options: Mapping[str, str]) -> TableSch
     return schema
 
 
-def _fill(source: MigrationSource, table: FileStoreTable, *, delete_origin: bool, threads: int) -> bool:
+def _fill(
+    source: MigrationSource, table: FileStoreTable, store: Mapping[str, str], *, delete_origin: bool, threads: int
+) -> bool:
     """Bring the rows into the new table; return whether its files were taken over."""
     if source.files:
         io = table.file_io
@@ -200,7 +204,7 @@ def _fill(source: MigrationSource, table: FileStoreTable, *, delete_origin: bool
             take_over(table, io, source.files, footers, leaves=delete_origin, threads=threads)
             return True
     _LOG.info("Spark writes the rows of %s into %s: its files cannot be taken over.", source.root, table.path)
-    source.rows.write.format("paimon").mode("append").save(table.path)
+    source.rows.write.format("paimon").mode("append").options(**store).save(table.address)
     return False
 
 

@@ -1,0 +1,146 @@
+"""A REST catalog shared with Java's: each reads, writes, alters and drops what the other made; no commit is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conftest import absent
+from paimon_spark.errors import CommitConflictError, SchemaError
+from paimon_spark.maintain.refs.branches import create_branch, delete_branch
+from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
+from paimon_spark.maintain.refs.tags import create_tag
+from paimon_spark.spec.data_types import IntType
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.metastore_catalog import open_catalog
+from paimon_spark.table.schema_change import AddColumn, SetOption
+from paimon_spark.table.schema_evolution import alter_table
+from tests.support.rest_server import RestProxy, RestServer, rest_proxy
+from tests.support.store_tables import FIELDS, insert, rows_of
+
+SCHEMA = create_schema(FIELDS, primary_keys=["k"], options={"bucket": "1", "commit.max-retries": "500"})
+
+
+@pytest.fixture(scope="module")
+def proxy(rest: RestServer) -> Iterator[RestProxy]:
+    """A proxy that counts Java's requests."""
+    with rest_proxy(rest) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def java(rest: RestServer, proxy: RestProxy) -> Iterator[Any]:
+    from tests.oracle.paimon_oracle import PaimonOracle
+
+    try:
+        opened = PaimonOracle("wh", options={**rest.options(proxy.uri), "cache-enabled": "false"})
+    except (OSError, RuntimeError) as error:
+        absent(f"Java's REST catalog ({' '.join(str(error).split())[:200]})")
+    with opened:
+        yield opened
+
+
+@pytest.fixture
+def ours(rest: RestServer) -> Iterator[FilesystemCatalog]:
+    found = open_catalog("wh", rest.options())
+    found.create_database("o")
+    yield found
+    for name in found.tables("o"):
+        found.drop_table("o", name)
+    found.drop_database("o")
+
+
+def test_java_reads_and_changes_what_we_make(java: Any, ours: FilesystemCatalog) -> None:
+    table = ours.create_table("o", "ours", SCHEMA)
+    insert(table, {1: 10, 2: 20})
+    assert java.rows("o.ours") == [(1, 10), (2, 20)]
+    java.write("o.ours", [(2, 21), (3, 30)])
+    assert rows_of(ours.load_table("o", "ours")) == {1: 10, 2: 21, 3: 30}
+    alter_table(
+        ours.load_table("o", "ours"), [SetOption("snapshot.num-retained.min", "7"), AddColumn(("w",), IntType())]
+    )
+    assert java.describe("o.ours")["options"]["snapshot.num-retained.min"] == "7"
+    assert java.rows("o.ours")[0] == (1, 10, None)
+    rollback_to_snapshot(ours.load_table("o", "ours"), 1)
+    assert [row[:2] for row in java.rows("o.ours")] == [(1, 10), (2, 20)]
+    java.write("o.ours", [(4, 40, 4)])
+    assert rows_of(ours.load_table("o", "ours")) == {1: 10, 2: 20, 4: 40}
+    create_tag(ours.load_table("o", "ours"), "two", snapshot_id=2)
+    create_branch(ours.load_table("o", "ours"), "b", tag="two")
+    java.write("o.ours$branch_b", [(5, 50, 5)])
+    assert rows_of(ours.load_table("o", "ours$branch_b")) == {1: 10, 2: 20, 4: 40, 5: 50}
+    delete_branch(ours.load_table("o", "ours"), "b")
+    ours.drop_table("o", "ours")
+    with pytest.raises(Exception, match="does not exist"):
+        java.rows("o.ours")
+
+
+def test_we_read_and_change_what_java_makes(java: Any, ours: FilesystemCatalog) -> None:
+    java.create("o.theirs", [("k", "INT NOT NULL"), ("v", "INT")], pk=["k"], options={"bucket": "1"})
+    java.write("o.theirs", [(1, 10)])
+    assert ours.tables("o") == ["theirs"]
+    insert(ours.load_table("o", "theirs"), {2: 20})
+    assert java.rows("o.theirs") == [(1, 10), (2, 20)]
+    with pytest.raises(SchemaError):
+        ours.create_table("o", "theirs", SCHEMA)
+    java.drop("o.theirs")
+    assert ours.tables("o") == []
+
+
+def test_ours_and_javas_commits_race_and_none_is_lost(java: Any, ours: FilesystemCatalog) -> None:
+    ours.create_table("o", "r", SCHEMA)
+    failures: list[BaseException] = []
+
+    def ours_writes(number: int) -> None:
+        try:
+            for turn in range(6):
+                while True:
+                    try:
+                        insert(ours.load_table("o", "r"), {1000 * number + turn: turn})
+                    except CommitConflictError:
+                        continue
+                    break
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            failures.append(error)
+
+    def java_writes(number: int) -> None:
+        try:
+            for turn in range(6):
+                java.write("o.r", [(1000 * number + turn, turn)], options={"write-only": "true"})
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            failures.append(error)
+
+    deeds = [(ours_writes, 1), (ours_writes, 2), (java_writes, 3), (java_writes, 4)]
+    threads = [threading.Thread(target=deed, args=(number,)) for deed, number in deeds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    expected = {1000 * number + turn: turn for number in range(1, 5) for turn in range(6)}
+    assert rows_of(ours.load_table("o", "r")) == expected
+    assert dict(java.rows("o.r")) == expected
+    assert java.snapshots("o.r") == list(range(1, 25))
+
+
+def test_requests_are_as_few_as_javas(java: Any, rest: RestServer, ours: FilesystemCatalog, proxy: RestProxy) -> None:
+    ours.create_table("o", "n", SCHEMA)
+    java.write("o.n", [(1, 10)], options={"write-only": "true"})
+    proxy.taken()
+    java.write("o.n", [(1, 10)], options={"write-only": "true"})
+    java_writes = proxy.taken()
+    java.rows("o.n")
+    java_reads = proxy.taken()
+    catalog = open_catalog("wh", rest.options(proxy.uri))
+    proxy.taken()
+    insert(catalog.load_table("o", "n"), {1: 11})
+    we_write = proxy.taken()
+    rows_of(catalog.load_table("o", "n"))
+    we_read = proxy.taken()
+    assert (len(we_write), len(we_read)) == (4, 2)
+    assert len(java_writes) >= 4
+    assert len(java_reads) >= 2
