@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from paimon_spark.spark.text.statement import sql
 
 __version__ = "0.1.0"
+_PYSPARK = 4
 
 __all__ = [
     "CatalogServerError",
@@ -61,6 +62,17 @@ __all__ = [
 ]
 
 
+def _check_pyspark() -> None:
+    """Refuse a PySpark without data sources in Python, before its own error about a missing module."""
+    import pyspark
+
+    if int(pyspark.__version__.partition(".")[0]) < _PYSPARK:
+        raise UnsupportedError(
+            f"paimon_spark needs PySpark {_PYSPARK}, and this is PySpark {pyspark.__version__}: "
+            f"pip install 'pyspark>={_PYSPARK}'. open_table works without Spark"
+        )
+
+
 def __getattr__(name: str) -> Any:
     if name in ("create_table", "open_table"):
         from paimon_spark.arrow import table
@@ -70,6 +82,8 @@ def __getattr__(name: str) -> Any:
         from paimon_spark.commit.row_counts import RowCounts
 
         return RowCounts
+    if name in ("PaimonTable", "register", "register_catalog", "sql"):
+        _check_pyspark()
     if name == "PaimonTable":
         from paimon_spark.spark.table.paimon_table import PaimonTable
 

@@ -7,7 +7,7 @@ The messages keep Java's words. What is valid here may still need a feature this
 from __future__ import annotations
 
 from paimon_spark.errors import DataError, OptionError, SchemaError
-from paimon_spark.options import CoreOptions, find_option
+from paimon_spark.options import OPTIONS, CoreOptions, find_option
 from paimon_spark.spec.blob_validation import validate_blobs
 from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import (
@@ -208,7 +208,10 @@ def _validate_retention(options: CoreOptions) -> None:
         if low <= 0:
             raise OptionError(f"{what}.num-retained.min should be at least 1")
         if low > high:
-            raise OptionError(f"{what}.num-retained.min should not be larger than {what}.num-retained.max")
+            raise OptionError(
+                f"{what}.num-retained.min should not be larger than {what}.num-retained.max, but they are {low} "
+                f"and {high}: give both, for the first is {OPTIONS['snapshot.num-retained.min'].default} by default"
+            )
 
 
 def _validate_record_level_expire(schema: TableSchema) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from paimon_spark.errors import OptionError
 from paimon_spark.options import Scope, canonical_options, check_new_options, reaching_options, with_scope
 from paimon_spark.spec.column_directives import with_directives
 from paimon_spark.spec.option_types import with_option_types
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 KEY_OPTIONS = {"primary-key": "primary key", "partition": "partition columns"}
 """Options that name the keys of a new table."""
+_LIST = re.compile(r"""\s*\[\s*(['"]).*\1\s*\]\s*""", re.DOTALL)
 
 
 def new_table_schema(
@@ -65,7 +68,14 @@ def new_table_schema(
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """The names of a comma list."""
+    """The names of a comma list.
+
+    Raises:
+        OptionError: it is a list of Python's or of JSON as text.
+    """
+    if _LIST.fullmatch(text):
+        names = ",".join(part.strip(" '\"") for part in text.strip()[1:-1].split(","))
+        raise OptionError(f"{text} is a list as text, but names stand between commas: write '{names}'")
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 

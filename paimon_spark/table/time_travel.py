@@ -206,12 +206,13 @@ def snapshot_at_watermark(table: FileStoreTable, watermark: int) -> Snapshot:
     )
 
 
-def parse_timestamp_millis(text: str, *, zone: tzinfo | None = None) -> int:
+def parse_timestamp_millis(text: str, *, zone: tzinfo | None = None, key: str = TIMESTAMP) -> int:
     """Return the epoch milliseconds of ``2024-01-31``, ``2024-01-31 10:20:30[.123]`` or the same with ``T``.
 
     Args:
         text: the time; a zone in it (``+01:00``, ``Z``) counts.
         zone: zone of a time without one; the process's local one when not given.
+        key: of the option, for messages.
 
     Raises:
         OptionError: the text is no time.
@@ -219,9 +220,7 @@ def parse_timestamp_millis(text: str, *, zone: tzinfo | None = None) -> int:
     try:
         parsed = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise OptionError(
-            f"Option '{TIMESTAMP}' cannot be '{text}': it is a time like '2024-01-31 10:20:30.123'."
-        ) from error
+        raise OptionError(f"Option '{key}' cannot be '{text}': it is a time like '2024-01-31 10:20:30.123'.") from error
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=zone) if zone is not None else parsed.astimezone()
     return int(parsed.timestamp() // 1 * 1000) + parsed.microsecond // 1000

@@ -104,6 +104,29 @@ def test_the_readme_can_be_pasted_into_a_fresh_interpreter(tmp_path: Path) -> No
     assert done.code == 0, done.out + done.err
 
 
+@pytest.mark.thorough
+@pytest.mark.spark
+def test_the_readme_can_be_pasted_into_a_jupyter_kernel(tmp_path: Path) -> None:
+    from jupyter_client.manager import start_new_kernel
+
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "PYTHON"))}
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path), env=environment)
+    told: list[str] = []
+    try:
+        for number, snippet in enumerate([*snippets("README.md"), "table", "spark.stop()"]):
+            told.clear()
+            answer = client.execute_interactive(
+                snippet, timeout=240, output_hook=lambda message: told.append(str(message["content"]))
+            )
+            shown = "".join(told)
+            assert answer["content"]["status"] == "ok", f"block {number + 1}: {shown}"
+            if snippet == "table":
+                assert "paimon-table" in shown, shown
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_the_examples_run(example: Path, tmp_path: Path) -> None:

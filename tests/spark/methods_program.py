@@ -14,6 +14,8 @@ for kind in ("keyed", "plain"):
 method_checks.check_text_statements(spark, f"{root}/wh")
 paimon_spark.register_catalog(spark, "counted", warehouse=f"{root}/wh")
 method_checks.check_statements(spark.sql, "counted.db.own")
+method_checks.check_save_modes(spark, root)
+method_checks.check_keys_by_catalog(spark, f"{root}/keys")
 method_checks.check_definition(spark, f"{root}/named")
 spark.stop()
 print("done")

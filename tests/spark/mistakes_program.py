@@ -30,12 +30,19 @@ def session() -> Any:
 
 
 spark = session()
+EARLY: dict[str, Callable[[], Any]] = {}
 MISTAKES: dict[str, Callable[[], Any]] = {}
 
 
 def mistake(function: Callable[[], Any]) -> Callable[[], Any]:
     """List a mistake."""
     MISTAKES[function.__name__] = function
+    return function
+
+
+def early(function: Callable[[], Any]) -> Callable[[], Any]:
+    """List a mistake that is made before anything of this package is called."""
+    EARLY[function.__name__] = function
     return function
 
 
@@ -181,6 +188,41 @@ def a_misspelt_catalog() -> None:
 
 
 @mistake
+def a_list_as_an_option() -> None:
+    save(rows((1, "x")), f"{root}/listed", **{"primary-key": str(["id"])})
+
+
+@mistake
+def fewer_snapshots_than_the_least() -> None:
+    spark.sql("CREATE TABLE paimon.db.few (id INT) TBLPROPERTIES ('snapshot.num-retained.max' = '5')")
+
+
+@mistake
+def a_save_over_a_table() -> None:
+    save(rows((1, "x")), path(), mode="error")
+
+
+@mistake
+def a_time_for_a_write() -> None:
+    save(rows((1, "x")), path(), timestampAsOf="2024-01-01")
+
+
+@mistake
+def a_constraint_that_is_no_key() -> None:
+    spark.sql("CREATE TABLE paimon.db.checked (id INT, CONSTRAINT c CHECK (id > 0))")
+
+
+@early
+def no_warehouse() -> None:
+    paimon_spark.sql(spark, "SELECT * FROM paimon.db.k").collect()
+
+
+@early
+def partition_by_before_register() -> None:
+    rows((1, "x")).write.format("paimon").mode("append").partitionBy("v").save(f"{root}/unregistered")
+
+
+@mistake
 def a_key_that_is_no_column() -> None:
     PaimonTable.create(spark, path("new"), "id int", primary_key="ident")
 
@@ -204,9 +246,9 @@ def prepare() -> None:
     (root / "iceberg" / "metadata" / "v1.metadata.json").write_text("{}")
 
 
-if __name__ == "__main__":
-    prepare()
-    for name, function in MISTAKES.items():
+def show(mistakes: dict[str, Callable[[], Any]]) -> None:
+    """Make mistakes, and print what they show."""
+    for name, function in mistakes.items():
         shown: dict[str, Any] = {"name": name, "kind": None}
         try:
             function()
@@ -222,4 +264,10 @@ if __name__ == "__main__":
                 "lines": len(printed),
             }
         print(json.dumps(shown), flush=True)
+
+
+if __name__ == "__main__":
+    show(EARLY)
+    prepare()
+    show(MISTAKES)
     spark.stop()

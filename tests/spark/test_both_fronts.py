@@ -104,10 +104,10 @@ def test_a_partition_is_described_as_the_official_connector_does(session: SparkS
         assert "recordCount: 2" in extended
 
 
-def test_location_is_shown_once(session: SparkSession) -> None:
+def test_location_is_none_of_a_definition(session: SparkSession) -> None:
     for shown in (session.sql, lambda text: paimon_spark.sql(session, text)):
         text = rows(shown("SHOW CREATE TABLE fronts.db.one"))[0][0]
-        assert "LOCATION" in str(text)
+        assert "LOCATION" not in str(text)
         assert "'path'" not in str(text)
         assert any(row[0] == "path" for row in rows(shown("SHOW TBLPROPERTIES fronts.db.one")))
 

@@ -10,7 +10,16 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from paimon_spark import OptionError, PaimonTable, SchemaError, SchemaMismatchError, register, register_catalog, sql
+from paimon_spark import (
+    OptionError,
+    PaimonTable,
+    SchemaError,
+    SchemaMismatchError,
+    SnapshotNotFoundError,
+    register,
+    register_catalog,
+    sql,
+)
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.table.table import load_table
 
@@ -144,9 +153,13 @@ def test_options_of_other_formats(spark: SparkSession, tmp_path: Path) -> None:
     wider.write.format("paimon").option("mergeSchema", "true").mode("append").save(path)
     read = spark.read.format("paimon")
     assert [tuple(row) for row in read.option("versionAsOf", "1").load(path).collect()] == [(1,)]
+    assert read.option("timestampAsOf", "2100-01-01").load(path).count() == 2
+    with pytest.raises(SnapshotNotFoundError, match="no snapshot earlier"):
+        spark.read.format("paimon").option("timestampAsOf", "2001-02-03 04:05:06").load(path).collect()
+    with pytest.raises(OptionError, match="both say which version"):
+        read.option("versionAsOf", "1").option("timestampAsOf", "2100-01-01").load(path)
     assert spark.read.format("paimon").load(path).columns == ["id", "v"]
     for option, words in {
-        "timestampAsOf": "'scan.timestamp' = ",
         "readChangeFeed": "'incremental-between' = ",
         "startingVersion": "'incremental-between' = ",
         "snapshot-id": "'scan.snapshot-id' = ",

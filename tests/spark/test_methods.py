@@ -27,6 +27,25 @@ def test_a_table_by_name_its_columns_and_options(spark: SparkSession, tmp_path: 
     method_checks.check_definition(spark.newSession(), str(tmp_path))
 
 
+def test_modes_of_saves_by_path(spark: SparkSession, tmp_path: Path) -> None:
+    method_checks.check_save_modes(spark, str(tmp_path))
+
+
+def test_primary_keys_and_definitions_that_run_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
+    session = spark.newSession()
+    method_checks.check_keys_by_catalog(session, str(tmp_path))
+    session.sql("INSERT INTO copies.one.a VALUES (1, 'x')")
+    session.sql("CREATE VIEW spark_catalog.default.of_copies AS SELECT v FROM copies.one.a")
+    try:
+        assert session.sql("SELECT * FROM spark_catalog.default.of_copies").head()[0] == "x"
+    finally:
+        session.sql("DROP VIEW spark_catalog.default.of_copies")
+
+
+def test_primary_keys_by_text(spark: SparkSession, tmp_path: Path) -> None:
+    method_checks.check_keys_by_text(spark.newSession(), str(tmp_path))
+
+
 def test_methods_and_statements_on_connect(connect: str, tmp_path: Path) -> None:
     command = [sys.executable, "tests/spark/methods_program.py", connect, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -33,7 +33,7 @@ def faults(found: dict[str, dict[str, Any]], most_lines: int | None) -> list[str
             wrong.append(f"{name}: {answer}")
         elif answer["named"]:
             wrong.append(f"{name}: names its class, which Python shows already: {answer}")
-        elif kind != "AnalysisException" and (not answer["ours"] or answer["own_lines"] > 1):
+        elif kind.endswith("Error") and (not answer["ours"] or answer["own_lines"] > 1):
             wrong.append(f"{name}: is not one line of ours: {answer}")
         elif most_lines is not None and answer["lines"] > most_lines:
             wrong.append(f"{name}: {answer['lines']} lines")

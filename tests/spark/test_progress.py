@@ -55,6 +55,25 @@ def test_a_notebook_shows_a_bar_until_it_is_done(handle: Handle) -> None:
     assert handle.shown[-1] == ""
 
 
+def test_jobs_are_named_for_the_ui() -> None:
+    told: list[str | None] = []
+    given: dict[str, str | None] = {}
+
+    def put(key: str, value: str | None) -> None:
+        told.append(value)
+        given[key] = value
+
+    context = SimpleNamespace(setLocalProperty=put, getLocalProperty=given.get)
+    spark: Any = type("SparkSession", (), {"__module__": "pyspark.sql.session", "sparkContext": context})()
+    with progress.named_jobs(spark, f"compact {progress.name_of('/wh/shop.db/orders')}, 3 rewrites of 2 buckets"):
+        pass
+    given["spark.job.description"] = "mine"
+    with progress.named_jobs(spark, "compact"):
+        assert given["spark.job.description"] == "mine"
+    assert told == ["paimon: compact shop.orders, 3 rewrites of 2 buckets", None]
+    assert progress.name_of("/data/orders") == "/data/orders"
+
+
 def test_what_is_soon_done_shows_nothing(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_SECONDS_BEFORE", 60)
     with progress.shown_progress(session(), "Compacting t"):

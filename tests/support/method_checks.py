@@ -4,9 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import paimon_spark
-from paimon_spark import PaimonTable, RowCounts, SchemaChangeError, TableNotFoundError
+from paimon_spark import (
+    PaimonTable,
+    RowCounts,
+    SchemaChangeError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 
 KEYED = {"primary_key": "id", "options": {"bucket": "2"}}
 PLAIN: dict[str, Any] = {}
@@ -100,6 +108,70 @@ def check_statements(run: Callable[[str], Any], table: str) -> None:
     assert done["removed_bytes"] > 0 < done["added_bytes"], done
     nothing = row(f"CALL {table.split('.')[0]}.sys.compact(table => '{database}.{table.split('.')[2]}')")
     is_same((nothing["snapshot_id"], nothing["removed_files"], nothing["added_files"]), (None, 0, 0))
+
+
+def check_save_modes(spark: Any, root: str) -> None:
+    """Modes of a save by path are those of Spark's own sources, and so is `timestampAsOf`."""
+    path, other = f"{root}/modes.db/t", f"{root}/modes.db/u"
+    one, two = (spark.createDataFrame([(number,)], "id int") for number in (1, 2))
+    one.write.format("paimon").save(path)
+    for mode in ("default", "error", "errorifexists", "ErrorIfExists"):
+        with pytest.raises(AnalysisException, match="There is a Paimon table at"):
+            two.write.format("paimon").mode(mode).save(path)
+    with pytest.raises(AnalysisException, match="There is a Paimon table at"):
+        two.write.save(path, format="paimon")
+    two.write.format("paimon").mode("ignore").option("partition", "id").save(path)
+    two.write.save(path=path, format="paimon", mode="ignore")
+    two.write.format("paimon").mode("ignore").save(other)
+    two.write.format("paimon").mode("error").option("path", f"{root}/modes.db/v").save()
+    read = spark.read.format("paimon")
+    is_same([row.id for row in read.load(path).collect()], [1])
+    is_same([row.id for row in read.load(other).collect()], [2])
+    is_same([row.id for row in read.load(f"{root}/modes.db/v").collect()], [2])
+    two.write.format("paimon").mode("append").save(path)
+    is_same(spark.read.format("paimon").option("timestampAsOf", "2999-01-01").load(path).count(), 2)
+    frame = spark.read.format("paimon").load(path)
+    is_same(frame.count(), len(frame.collect()))
+    with pytest.raises(SnapshotNotFoundError):
+        spark.read.format("paimon").option("timestampAsOf", "2001-01-01 10:00:00").load(path).collect()
+
+
+def check_keys_and_copies(run: Callable[[str], Any], catalog: str) -> None:
+    """PRIMARY KEY becomes the table's key; SHOW CREATE TABLE makes the same table elsewhere."""
+    for name, columns in {
+        "a": "id INT NOT NULL, v STRING, PRIMARY KEY (id)",
+        "b": "id INT NOT NULL PRIMARY KEY COMMENT 'it''s', v STRING DEFAULT 'x'",
+        "c": "id INT NOT NULL, `b c` VARCHAR(7) NOT NULL, CONSTRAINT k PRIMARY KEY (id, `b c`)",
+    }.items():
+        table = f"{catalog}.one.{name}"
+        run(f"CREATE TABLE {table} ({columns}) COMMENT 'to be copied' TBLPROPERTIES ('bucket' = '1')")
+        options = {row.key: row.value for row in run(f"SHOW TBLPROPERTIES {table}").collect()}
+        is_same(options["primary-key"], "id,b c" if name == "c" else "id")
+        (shown,) = (row[0] for row in run(f"SHOW CREATE TABLE {table}").collect())
+        run(shown.replace(f"{catalog}.one.", f"{catalog}.other."))
+        (copied,) = (row[0] for row in run(f"SHOW CREATE TABLE {catalog}.other.{name}").collect())
+        is_same(copied.replace(f"{catalog}.other.", f"{catalog}.one."), shown)
+    with pytest.raises(UnsupportedError, match="CREATE TEMPORARY VIEW v AS"):
+        run(f"CREATE OR REPLACE VIEW {catalog}.one.v AS SELECT * FROM {catalog}.one.a")
+    with pytest.raises(Exception, match=r"UNIQUE.* is not supported"):
+        run(f"CREATE TABLE {catalog}.one.d (id INT, UNIQUE (id))")
+    with pytest.raises(Exception, match="two keys"):
+        run(f"CREATE TABLE {catalog}.one.e (id INT, v INT, PRIMARY KEY (id)) TBLPROPERTIES ('primary-key' = 'v')")
+
+
+def check_keys_by_catalog(spark: Any, warehouse: str) -> None:
+    """The same by statements of the session."""
+    paimon_spark.register_catalog(spark, "copies", warehouse=warehouse)
+    for database in ("one", "other"):
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS copies.{database}")
+    check_keys_and_copies(spark.sql, "copies")
+
+
+def check_keys_by_text(spark: Any, warehouse: str) -> None:
+    """The same by `paimon_spark.sql`."""
+    for database in ("one", "other"):
+        paimon_spark.sql(spark, f"CREATE DATABASE IF NOT EXISTS texts.{database}", warehouse=warehouse, catalog="texts")
+    check_keys_and_copies(lambda statement: paimon_spark.sql(spark, statement), "texts")
 
 
 def check_definition(spark: Any, warehouse: str) -> None:

@@ -25,5 +25,12 @@ TOLD = {
     "a_batch_from_a_starting_version": ("OptionError", "incremental-between"),
     "arguments_in_the_wrong_order": ("OptionError", "the session first"),
     "a_misspelt_catalog": ("AnalysisException", "piamon"),
+    "a_list_as_an_option": ("OptionError", "write 'id'"),
+    "fewer_snapshots_than_the_least": ("OptionError", "snapshot.num-retained.min"),
+    "a_save_over_a_table": ("AnalysisException", "There is a Paimon table at"),
+    "a_time_for_a_write": ("OptionError", "has no meaning for a write"),
+    "a_constraint_that_is_no_key": ("UnsupportedError", "no other constraints"),
+    "no_warehouse": ("PaimonError", "name it once"),
+    "partition_by_before_register": ("IllegalArgumentException", "columns do not match the existing table's"),
     "a_key_that_is_no_column": ("SchemaError", "should include all primary key"),
 }

@@ -36,6 +36,10 @@ from paimon_spark.table.system.global_tables import global_table
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
 
+_CAPABILITIES = ["SUPPORT_COLUMN_DEFAULT_VALUE", "SUPPORT_TABLE_CONSTRAINT"]
+"""Of which Spark 4.0 has only the first."""
+
+
 class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
     """The catalog object that Spark's catalog manager holds under its name."""
 
@@ -49,7 +53,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         return {
             "name": self.catalog_name,
             "defaultNamespace": ["strings", [DEFAULT_DATABASE]],
-            "capabilities": ["constants", f"{_CATALOG}.TableCatalogCapability", ["SUPPORT_COLUMN_DEFAULT_VALUE"]],
+            "capabilities": ["constants", f"{_CATALOG}.TableCatalogCapability", _CAPABILITIES],
             # by which the columns of a table depend on the read: a point of time, the branch, whether it streams
             "tableStateOptionKeys": ["set", [*POINTS_OF_TIME, BRANCH, STREAMED]],
             "changelogStateOptionKeys": ["set", []],

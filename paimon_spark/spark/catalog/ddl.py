@@ -53,10 +53,12 @@ from paimon_spark.spark.sql.table_definitions import (
     check_rename,
     copied_options,
     create_named_table,
+    key_option,
     option_key,
     refuse_added_default,
     refuse_database_location,
     refuse_replaced_columns,
+    unsupported_constraint,
 )
 from paimon_spark.spec.data_types import DataType
 from paimon_spark.spec.schema import TableSchema
@@ -282,6 +284,24 @@ def _type(java_type: JavaObject, path: Sequence[str]) -> DataType:
     return from_spark_field(column, where="".join(f"{name}." for name in path[:-1])).type
 
 
+def _key_of_constraints(info: JavaObject, properties: Mapping[str, str]) -> dict[str, str]:
+    """The option of the key that PRIMARY KEY (…) says (Spark 4.1 and later).
+
+    Raises:
+        UnsupportedError: another constraint, which Paimon tables do not have.
+    """
+    if not hasattr(info, "constraints"):
+        return {}
+    key: dict[str, str] = {}
+    for constraint in info.constraints():
+        text = str(constraint.toDDL())
+        if constraint.getClass().getSimpleName() != "PrimaryKey":
+            raise unsupported_constraint(text)
+        names = [".".join(column.fieldNames()) for column in constraint.columns()]
+        key = key_option(names, {name.removeprefix(OPTION_PREFIX): value for name, value in properties.items()})
+    return key
+
+
 class TableDefinitionsProxy(NamespacesProxy):
     """The part of a catalog that CREATE, ALTER, RENAME and DROP TABLE use."""
 
@@ -433,6 +453,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         if len(definition) == 1:
             info = definition[0]
             columns, transforms, properties = info.columns(), info.partitions(), info.properties()
+            more = {**(more or {}), **_key_of_constraints(info, dict(properties))}
         else:
             columns, transforms, properties = definition
         given = self._own_path(ident, {**dict(properties), **(more or {})})

@@ -404,7 +404,7 @@ class ScanProxy(BasicScanProxy):
             reader = ", reader=driver"
         else:
             reader = ""
-        return f"paimon {self.name} {self.plan.describe()}{reader}"
+        return f"paimon {self.name} {self.plan.describe()}{reader}, {self.plan.sizes()}"
 
     def _asked_position_filter(self, question: Question) -> Reply:
         """Which rows Spark is to filter, where its Parquet reader can read all others as they are."""

@@ -226,6 +226,15 @@ class ScanPlan:
         """The files that are read, each once, in the order of the plan."""
         return list(dict.fromkeys(file.name for split in self.plan.splits for file in split.files))
 
+    def sizes(self) -> str:
+        """For EXPLAIN and Spark's UI: how much is read, and whether rows are merged."""
+        files = {file.name: file.size for split in self.plan.splits for file in split.files}
+        parts = [f"bytes={sum(files.values())}", f"splits={len(self.plan.splits)}"]
+        if self.table.schema.partition_keys:
+            parts.append(f"read partitions={len(self.partitions)}")
+        merged = sum(not getattr(split, "raw_convertible", False) for split in self.plan.splits)
+        return ", ".join([*parts, *([f"merged splits={merged}"] if merged else [])])
+
     def describe(self) -> str:
         """For EXPLAIN: columns, the filter that our reader evaluates, and the files that are left."""
         parts = [f"columns=[{', '.join(_shown(self.struct))}]"]

@@ -17,6 +17,7 @@ from paimon_spark.spark.catalog.write import WriteBuilderProxy
 from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.sql.table_descriptions import table_properties, table_struct
+from paimon_spark.table.paths import is_path_name
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _CAPABILITIES = (
@@ -61,12 +62,13 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
     def _properties(self) -> dict[str, str]:
         """Options, keys, comment, provider and location, as the official connector shows them.
 
-        What SHOW CREATE TABLE gives makes the same table again.
+        What SHOW CREATE TABLE gives makes the same table again, in any warehouse: it shows no LOCATION.
         """
         schema, path = self.loaded.table.schema, self.loaded.table.path
         comment = {"comment": schema.comment} if schema.comment is not None else {}
         own = table_properties(schema, self.loaded.own_options, path)
-        return {**own, "provider": "paimon", "location": path, **comment}
+        managed = {} if is_path_name(self.loaded.name) else {"is_managed_location": "true"}
+        return {**own, "provider": "paimon", "location": path, **managed, **comment}
 
     def _capabilities(self) -> Sequence[str]:
         return _CAPABILITIES

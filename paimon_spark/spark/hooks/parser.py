@@ -218,6 +218,7 @@ def _source(gateway: Gateway) -> str:
                 return call == null ? plan : spark.parsePlan((String) call);
             }}
             if (plan instanceof {_DESCRIBE_COLUMN} || plan.getClass().getSimpleName().equals("CreateTableLike")
+                    || plan.getClass().getSimpleName().equals("CreateView")
                     || plan instanceof {_ANALYZE[0]} || plan instanceof {_ANALYZE[1]}) {{
                 Object call = paimon.apply(text);
                 return call == null ? plan : spark.parsePlan((String) call);

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import BinaryType
 
+from paimon_spark.display.texts import counted
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.maintain.compact.compaction import Executor, rewrite_here
 from paimon_spark.maintain.compact.index_rewrite import (
@@ -28,7 +29,7 @@ from paimon_spark.maintain.compact.index_rewrite import (
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, rewrite_files
 from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
 from paimon_spark.maintain.files.deletion import delete_written
-from paimon_spark.spark.jobs.progress import shown_progress
+from paimon_spark.spark.jobs.progress import name_of, named_jobs, shown_progress
 from paimon_spark.spark.session.session_settings import is_connect
 
 if TYPE_CHECKING:
@@ -110,7 +111,10 @@ def in_tasks(
     work = [[(at, units[at]) for at in share] for share in shares]
     # not deterministic: Spark must not run it twice in one plan
     run = _udf_of(spark)(_task(table, work, do), BinaryType(), useArrow=False).asNondeterministic()
-    with shown_progress(spark, f"Rewriting files of {table.path}"):
+    buckets = len({(unit.partition, unit.bucket) for unit in units if hasattr(unit, "bucket")})
+    counts = f"{counted(len(units), 'rewrite')} of {counted(buckets, 'bucket')}" if buckets else ""
+    name = ", ".join(filter(None, (f"compact {name_of(table.path)}", counts)))
+    with named_jobs(spark, name), shown_progress(spark, f"Rewriting files of {table.path}"):
         answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
     found: dict[int, Any] = {}
     errors: list[PaimonError] = []

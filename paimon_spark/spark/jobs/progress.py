@@ -1,4 +1,6 @@
-"""A bar that shows how far the jobs of a long operation are, in notebooks of classic sessions.
+"""What jobs are called in Spark's UI, and a bar that shows how far those of a long operation are.
+
+The bar is one of notebooks of classic sessions.
 
 Elsewhere there is one: Spark draws a bar for each stage in a terminal (``spark.ui.showConsoleProgress``), and Connect's
 client draws its own in terminals and notebooks. In a notebook Spark's bar would end up in the log of the server.
@@ -14,6 +16,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.spark.session.session_settings import is_connect
+from paimon_spark.storage.store_options import redact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +24,33 @@ if TYPE_CHECKING:
 _SECONDS_BEFORE = 2.0
 """What is done sooner shows no bar."""
 _SECONDS_BETWEEN = 0.5
+
+
+_DESCRIPTION = "spark.job.description"
+
+
+def name_of(path: str) -> str:
+    """Return a table as the UI names it: ``shop.orders``, or its path where it is in no database."""
+    database, _, table = path.rstrip("/").rpartition("/")
+    name = database.rpartition("/")[2]
+    return f"{name.removesuffix('.db')}.{table}" if name.endswith(".db") else redact(path)
+
+
+@contextmanager
+def named_jobs(spark: SparkSession, what: str) -> Iterator[None]:
+    """Let Spark's UI show what the jobs of this thread are, such as ``paimon: compact shop.orders, 12 files``.
+
+    A name that the user has given to the jobs stays. On Connect a client names no jobs: the server shows the operation.
+    """
+    context = None if is_connect(spark) else getattr(spark, "sparkContext", None)
+    if context is None or not hasattr(context, "setLocalProperty") or context.getLocalProperty(_DESCRIPTION):
+        yield
+        return
+    context.setLocalProperty(_DESCRIPTION, f"paimon: {what}")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, None)
 
 
 @contextmanager

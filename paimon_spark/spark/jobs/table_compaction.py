@@ -50,7 +50,7 @@ from paimon_spark.spark.jobs.compact_job import (
     shared_out,
 )
 from paimon_spark.spark.jobs.postponed import take_in_postponed
-from paimon_spark.spark.jobs.progress import shown_progress
+from paimon_spark.spark.jobs.progress import name_of, named_jobs, shown_progress
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.name_pattern import NamePatterns
 from paimon_spark.spec.schema import BucketMode
@@ -145,7 +145,8 @@ def _sort(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[SortedR
     numbers = spark.range(0, len(work), 1, len(work))
     sent = map_in_arrow(numbers, partial(_send, table, rewrites, work, firsts, targets_of(tasks)), _SENT)
     placed = sent.repartition(tasks, _TARGET).sortWithinPartitions(_UNIT, _RANGE)
-    with shown_progress(spark, f"Sorting rows of {table.path}"):
+    name = f"sort {name_of(table.path)}"
+    with named_jobs(spark, name), shown_progress(spark, f"Sorting rows of {table.path}"):
         rows = map_in_arrow(placed, partial(_write, table, rewrites), _MADE).collect()
     answers = [pickle.loads(bytes(row[0])) for row in rows]
     made: list[list[DataFileMeta]] = [[] for _ in rewrites]

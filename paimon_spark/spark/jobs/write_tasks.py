@@ -13,6 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.progress import name_of, named_jobs
 from paimon_spark.spark.source.table_write import TableWrite
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.write.message import TaskMessage
@@ -55,7 +56,9 @@ def run_write(
 def run_tasks(rows: DataFrame, write: TableWrite, task: WriteTask | None = None) -> list[TaskMessage]:
     """Write rows as `run_write` does; return what the tasks wrote, not committed."""
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
-    messages = map_in_arrow(rows, partial(_write_task, task or partial(_write_rows, write)), answer).collect()
+    what = "write" if write.operation is None else write.operation.value.lower().replace("_", " ")
+    with named_jobs(rows.sparkSession, f"{what} {name_of(write.plan.table.path)}"):
+        messages = map_in_arrow(rows, partial(_write_task, task or partial(_write_rows, write)), answer).collect()
     return [pickle.loads(bytes(row.message)) for row in messages]
 
 

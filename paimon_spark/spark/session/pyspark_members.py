@@ -54,6 +54,12 @@ def java_writer(writer: Any) -> Any:
     return writer._jwrite
 
 
+def writer_options(writer: Any) -> dict[str, str]:
+    """Return the options of a ``DataFrameWriter`` of a classic session."""
+    converters = writer._spark._jvm.scala.jdk.javaapi.CollectionConverters
+    return {str(key): str(value) for key, value in converters.asJava(writer._jwrite.extraOptions().toMap()).items()}
+
+
 def batch_watermark(query: StreamingQuery) -> int | None:
     """Return the event-time watermark of the micro-batch that a query runs, in epoch milliseconds; None without one."""
     execution = query._jsq.streamingQuery().lastExecution()

@@ -20,8 +20,6 @@ from paimon_spark.table.time_travel import CREATED_AFTER, INCREMENTAL_KEYS, MODE
 SAME_AS: Final[Mapping[str, str]] = {"versionasof": "scan.version", "mergeschema": "write.merge-schema"}
 """Options (in lower case) of Delta and of Spark's files, and the option here that means the same."""
 _INSTEAD: Final[Mapping[str, str]] = {
-    "timestampasof": "'scan.timestamp' = '2024-01-31 10:20:30' reads as of a time, the driver's local one unless it "
-    "names its zone as in '…+00:00'; SQL has TIMESTAMP AS OF",
     "overwriteschema": "mode('overwrite') keeps the table's columns. CREATE OR REPLACE TABLE … AS SELECT gives new "
     "ones, ALTER TABLE changes them, and 'write.merge-schema' = 'true' adds those that the table lacks",
     "snapshot-id": "'scan.snapshot-id' = '5' reads a snapshot",

@@ -28,6 +28,7 @@ from paimon_spark.spark.session.session_options import (
 from paimon_spark.spark.session.session_settings import SETTINGS, parsed_settings, time_zone
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.paths import refuse_home
+from paimon_spark.table.time_travel import TIMESTAMP_MILLIS, TRAVEL_KEYS, parse_timestamp_millis
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -61,6 +62,8 @@ _SPARK_KEYS = frozenset(
     )
 )
 _READ_PREFIXES = ("scan.", "incremental-")
+_TIMESTAMP_AS_OF = "timestampasof"
+_POINTS = frozenset(key.lower() for key in (*TRAVEL_KEYS, "versionAsOf"))
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^`,]*[^`,\s])?))\s*(?:,|$)")
 
 
@@ -145,6 +148,7 @@ def _sorted_options(
     options: Mapping[str, str], own: Iterable[str], action: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Split options into (ours by their proper name, all others in Paimon's spelling); unknown ones raise."""
+    options = _with_timestamp(options)
     names = {key.lower(): key for key in (*READ_KEYS, *WRITE_KEYS)}
     mine = {key.lower() for key in own}
     ours: dict[str, str] = {}
@@ -162,6 +166,20 @@ def _sorted_options(
         else:
             others[key] = value
     return ours, canonical_options(others)
+
+
+def _with_timestamp(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the options with Spark's `timestampAsOf`, in the session's time zone, as `scan.timestamp-millis`."""
+    key = next((key for key in options if key.lower() == _TIMESTAMP_AS_OF), None)
+    if key is None:
+        return options
+    settings = next((value for name, value in options.items() if name.lower() == SETTINGS.lower()), None)
+    millis = parse_timestamp_millis(options[key], zone=time_zone(parsed_settings(settings)), key=key)
+    others = {name: value for name, value in options.items() if name != key}
+    same = next((name for name in others if name.lower() in _POINTS), None)
+    if same is not None:
+        raise OptionError(f"options '{key}' and '{same}' both say which version is read: leave one of them out")
+    return {**others, TIMESTAMP_MILLIS: str(millis)}
 
 
 def read_request(options: Mapping[str, str], *, snapshot_id: int | None = None) -> ReadRequest:

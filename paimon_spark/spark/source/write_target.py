@@ -9,6 +9,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
+
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.overwrite_condition import overwrite_where
 from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
@@ -18,13 +20,14 @@ from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import saved_columns
 from paimon_spark.spark.session.overwrite_mode import is_dynamic_overwrite
 from paimon_spark.spark.session.session_options import layered
-from paimon_spark.spark.source.source_options import REPLACE_WHERE, refuse_system_table, row_condition
+from paimon_spark.spark.source.source_options import REPLACE_WHERE, refuse_system_table, row_condition, write_request
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.store_options import redact
 from paimon_spark.table.foreign_folders import refuse_foreign_folder
 from paimon_spark.table.new_schema import KEY_OPTIONS, names_of, new_table_schema
 from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
 from paimon_spark.table.support import check_writable
-from paimon_spark.table.table import FileStoreTable, create_table, load_table
+from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -46,6 +49,21 @@ def check_frame(rows: object, action: str) -> None:
             f"{action} takes a DataFrame of Spark, not a {kind}: spark.createDataFrame(rows) makes one "
             "of lists, of Arrow tables and of pandas DataFrames (whose NaN stay NaN and do not become null)"
         )
+
+
+def saved_table_exists(options: Mapping[str, str]) -> bool:
+    """Whether there is a table where a save with these options goes to."""
+    request = write_request(options, overwrite=False)
+    return table_exists(parse_table_path(request.path).root, options=_sorted(request)[0])
+
+
+def path_already_exists(path: str) -> AnalysisException:
+    """Spark's own error for a save to what is there, in a mode that writes only what is new."""
+    message = (
+        f'[PATH_ALREADY_EXISTS] There is a Paimon table at {redact(path)} already. Set mode as "append" to add rows, '
+        'as "overwrite" to replace them, or as "ignore" to leave the table as it is.'
+    )
+    return AnalysisException(message=message, errorClass="PATH_ALREADY_EXISTS", messageParameters={})
 
 
 def target_table(request: WriteRequest, schema: StructType, opened: FileStoreTable | None = None) -> FileStoreTable:

@@ -50,6 +50,10 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 _COPY_IN = "INSERT INTO {table} SELECT * FROM csv.`<path>` (or json, orc, parquet) loads files"
 _COPY_OUT = "INSERT OVERWRITE DIRECTORY '<path>' USING csv SELECT * FROM {table} writes files"
+_VIEW = (
+    "its catalog keeps no views. CREATE TEMPORARY VIEW {last} AS … lasts as long as the session; on a classic session "
+    "CREATE VIEW spark_catalog.default.{last} AS … is kept by Spark, for sessions that know the catalog {catalog}"
+)
 _LIKE = "option 'file.format' among its TBLPROPERTIES names the format of its files"
 _CHANGES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("CREATE", "BRANCH"), f"{_CALL}.create_branch(table => '{{text}}', branch => '<name>') makes one"),
@@ -81,6 +85,7 @@ class ForeignStatement:
         *above, last = self.table
         names = {kind: _quoted((*above, f"{last}${kind}")) for kind in ("snapshots", "files", "branches")}
         text = ".".join(self.table).replace("'", "\\'")
+        names["last"] = _quoted((last,))
         words = self.words.format(catalog=_quoted((catalog,)), table=_quoted(self.table), text=text, **names)
         return UnsupportedError(f"{self.name} is no statement of Paimon: {words}.")
 
@@ -102,6 +107,10 @@ def parse_foreign_statement(text: str) -> ForeignStatement | None:
         return _copy(tokens)
     if tokens.take("CREATE", "TABLE"):
         return _like(tokens)
+    if tokens.take("CREATE", "VIEW") or tokens.take("CREATE", "OR", "REPLACE", "VIEW"):
+        tokens.take("IF", "NOT", "EXISTS")
+        view = tokens.name()
+        return None if view is None else ForeignStatement("CREATE VIEW", view, _VIEW, creates=True)
     if tokens.take("ALTER", "TABLE"):
         table = tokens.name()
         for keywords, answer in _CHANGES:

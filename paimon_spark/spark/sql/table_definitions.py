@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.types import DataType, StructField, StructType
 
-from paimon_spark.errors import SchemaChangeError, UnsupportedError
+from paimon_spark.errors import OptionError, SchemaChangeError, UnsupportedError
 from paimon_spark.options import canonical_options
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.table.new_schema import names_of
 from paimon_spark.table.paths import is_path_name, plain_path
 from paimon_spark.table.table import create_table
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.schema_change import Path
 
+PRIMARY_KEY = "primary-key"
 _NOT_COPIED = ("location", "path", "owner", "is_managed_location", "external", "table_type")
 
 
@@ -121,6 +123,35 @@ def check_rename(old: str, new: str, *, shown: tuple[str, str], same_catalog: bo
         )
 
 
+def key_option(columns: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
+    """Return PRIMARY KEY (…) of a CREATE TABLE as the option of the table's key.
+
+    Args:
+        columns: of the clause.
+        options: of the statement.
+
+    Raises:
+        OptionError: the options name another key.
+    """
+    given = next((value for name, value in options.items() if name.lower() == PRIMARY_KEY), None)
+    if given is not None and list(names_of(given)) != list(columns):
+        raise OptionError(
+            f"PRIMARY KEY ({', '.join(columns)}) and the option '{PRIMARY_KEY}' = '{given}' name two keys: give one"
+        )
+    odd = next((name for name in columns if "," in name), None)
+    if odd is not None:
+        raise UnsupportedError(f"PRIMARY KEY cannot name the column '{odd}': there is a comma in it")
+    return {PRIMARY_KEY: ",".join(columns)}
+
+
+def unsupported_constraint(text: str) -> UnsupportedError:
+    """The error of a constraint other than PRIMARY KEY."""
+    return UnsupportedError(
+        f"'{text}' is not supported: a Paimon table has a PRIMARY KEY, or TBLPROPERTIES ('primary-key' = …), and "
+        "columns that are NOT NULL, and no other constraints"
+    )
+
+
 def option_key(columns: Sequence[str], key: str) -> str:
     """Return an option that ALTER TABLE sets or unsets in Paimon's spelling.
 
@@ -131,7 +162,7 @@ def option_key(columns: Sequence[str], key: str) -> str:
     Raises:
         SchemaChangeError: it is the primary key.
     """
-    if key.lower() == "primary-key":
+    if key.lower() == PRIMARY_KEY:
         raise SchemaChangeError("Alter primary key is not supported")
     return next(iter(canonical_options({key: ""}, columns)))
 

@@ -28,6 +28,7 @@ from paimon_spark.spec import data_types as paimon
 from paimon_spark.spec.filter_text import literal_text, quoted_name
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
 from paimon_spark.table.nullability import fields_as_stored
+from paimon_spark.table.paths import is_path_name
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -141,7 +142,7 @@ def described_table(table: FileStoreTable, name: Sequence[str], *, extended: boo
 
 
 def create_statement(table: FileStoreTable, name: Sequence[str]) -> str:
-    """Return the statement that SHOW CREATE TABLE shows.
+    """Return the statement that SHOW CREATE TABLE shows; it can be run in another warehouse.
 
     Args:
         table: the table.
@@ -160,7 +161,8 @@ def create_statement(table: FileStoreTable, name: Sequence[str]) -> str:
         statement += f"PARTITIONED BY ({', '.join(quoted_name(key) for key in schema.partition_keys)})\n"
     if schema.comment is not None:
         statement += f"COMMENT {literal_text(schema.comment)}\n"
-    statement += f"LOCATION {literal_text(table.path)}\n"
+    if is_path_name(name[-1]):
+        statement += f"LOCATION {literal_text(table.path)}\n"
     options = [(key, value) for key, value in shown_properties(table) if key != _PATH]
     if options:
         pairs = ",\n".join(f"  {literal_text(key)} = {literal_text(value)}" for key, value in options)

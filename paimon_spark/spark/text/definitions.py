@@ -20,6 +20,8 @@ from paimon_spark.spark.sql.table_definitions import (
     check_rename,
     copied_options,
     create_named_table,
+    key_option,
+    unsupported_constraint,
 )
 from paimon_spark.spark.sql.warehouses import (
     TableName,
@@ -166,8 +168,9 @@ def _fill(context: Context, name: TableName, rows: DataFrame, operation: Operati
 def _definition(context: Context, cursor: Cursor) -> Definition:
     """Read the columns and clauses up to the end of the statement."""
     found = Definition()
+    keys: list[list[str]] = []
     if cursor.sees("("):
-        found = replace(found, columns=_columns(context, cursor.group()))
+        found = replace(found, columns=_columns(context, cursor.group(), keys))
     while not cursor.at_end():
         if cursor.take("USING"):
             check_provider(cursor.identifier())
@@ -191,6 +194,8 @@ def _definition(context: Context, cursor: Cursor) -> Definition:
             )
         else:
             cursor.fail("the statement should end")
+    for key in keys:
+        found = replace(found, options={**found.options, **key_option(key, found.options)})
     return found
 
 
@@ -206,20 +211,22 @@ def _partition_columns(context: Context, inside: Cursor) -> tuple[tuple[str, ...
                 f"Unsupported partition transform: {piece.source()}. Paimon partitions by columns as they are"
             )
         else:
-            columns += _columns(context, piece)
+            columns += _columns(context, piece, [])
             names.append(columns[-1].name)
     return tuple(names), tuple(columns)
 
 
-def _columns(context: Context, inside: Cursor) -> tuple[DataField, ...]:
-    """Read the definitions of columns between commas."""
+def _columns(context: Context, inside: Cursor, keys: list[list[str]]) -> tuple[DataField, ...]:
+    """Read the definitions of columns between commas; what PRIMARY KEY names is added to `keys`."""
     texts, defaults = [], {}
     for piece in inside.split():
         first = piece.peek()
         if first is None or first.is_word(*_CONSTRAINTS):
-            raise UnsupportedError(
-                f"'{piece.source()}' is not supported: a Paimon table says its key as TBLPROPERTIES ('primary-key' = …)"
-            )
+            keys.append(_key(piece))
+            continue
+        if (own := _column_key(piece)) is not None:
+            piece, name = own
+            keys.append([name])
         text, default = without_default(piece)
         texts.append(text)
         if default is not None:
@@ -233,6 +240,32 @@ def _columns(context: Context, inside: Cursor) -> tuple[DataField, ...]:
         else column
         for column in fields
     )
+
+
+def _key(piece: Cursor) -> list[str]:
+    """Read ``[CONSTRAINT name] PRIMARY KEY (a, b) [NOT ENFORCED] [RELY]``."""
+    whole = piece.source()
+    if piece.take("CONSTRAINT"):
+        piece.identifier()
+    if not piece.take("PRIMARY", "KEY"):
+        raise unsupported_constraint(whole)
+    names = [each.identifier() for each in piece.group().split()]
+    while piece.take_any("NOT", "ENFORCED", "RELY", "NORELY"):
+        pass
+    piece.finish()
+    return names
+
+
+def _column_key(piece: Cursor) -> tuple[Cursor, str] | None:
+    """Return a column's definition without PRIMARY KEY, and its name; None where it is no key."""
+    whole = Cursor(piece.text, piece.tokens)
+    before = whole.until("PRIMARY")
+    if not whole.sees("PRIMARY", "KEY"):
+        return None
+    whole.take("PRIMARY", "KEY")
+    found = Cursor.of(f"{before.source()} {whole.rest().source()}")
+    assert found is not None
+    return found, str(Cursor(found.text, found.tokens).identifier())
 
 
 def without_default(piece: Cursor) -> tuple[str, Cursor | None]:

@@ -10,7 +10,7 @@ from weakref import WeakSet
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
-from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, use, warehouses_of
+from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
 from paimon_spark.spark.text.calls import run_analyze, run_call, run_tags
@@ -191,11 +191,21 @@ def _create(context: Context, cursor: Cursor) -> DataFrame | None:
     is_global = cursor.take("GLOBAL")
     if cursor.take_any("TEMPORARY", "TEMP") and cursor.take("VIEW"):
         return _create_view(context, cursor, replaces=replaces, is_global=is_global)
+    if cursor.sees("VIEW"):
+        _refuse_view(context, cursor)
     if cursor.sees("VIEW") and names_ours(context, cursor.rest()):
         raise UnsupportedError(
             "a view that stays cannot read Paimon tables by this session's names: CREATE TEMPORARY VIEW can"
         )
     return None
+
+
+def _refuse_view(context: Context, cursor: Cursor) -> None:
+    """Refuse a view that is to stay in a catalog of ours."""
+    foreign = parse_foreign_statement(cursor.text)
+    name = None if foreign is None else resolve(context.known, foreign.table)
+    if foreign is not None and name is not None:
+        raise foreign.answer(name.catalog_name)
 
 
 def _spark_table(context: Context, cursor: Cursor) -> DataFrame | None:
