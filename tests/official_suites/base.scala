@@ -160,6 +160,32 @@ package org.apache.paimon.spark {
       paimonCatalog.getTable(Identifier.create(database, table)).asInstanceOf[FileStoreTable]
   }
 
+  /** There is no Hive catalog: what these suites ask of SQL is asked of a database `test_hive` of a directory. */
+  class PaimonHiveTestBase extends PaimonSparkTestBase {
+    protected lazy val tempHiveDBDir: File = tempDBDir
+    protected val sparkCatalogName: String = "paimon"
+    protected val paimonHiveCatalogName: String = "paimon"
+    protected val hiveDbName: String = "test_hive"
+
+    override protected def beforeAll(): Unit = {
+      super.beforeAll()
+      spark.sql(s"CREATE DATABASE IF NOT EXISTS paimon.$hiveDbName")
+    }
+    override protected def afterAll(): Unit =
+      try {
+        spark.sql(s"USE paimon.default")
+        spark.sql(s"DROP DATABASE IF EXISTS paimon.$hiveDbName CASCADE")
+      } finally super.afterAll()
+    override protected def beforeEach(): Unit = {
+      super.beforeEach()
+      spark.sql(s"USE paimon.$hiveDbName")
+    }
+    override def loadTable(table: String): FileStoreTable = loadTable(hiveDbName, table)
+  }
+  object PaimonHiveTestBase {
+    val hiveUri: String = ""
+  }
+
   /** There is no REST catalog: what these suites ask of SQL is asked of a directory. */
   class PaimonSparkTestWithRestCatalogBase extends PaimonSparkTestBase {
     protected val warehouse: String = "official"

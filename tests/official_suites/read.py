@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FOLDERS = ("paimon-spark/paimon-spark-ut/src/test/scala", "paimon-spark/paimon-spark-4.1/src/test/scala")
-_OURS = re.compile(r"(PaimonSparkTestBase|PaimonSparkTestWithRestCatalogBase|paimon/Utils|shims/.*)\.scala$")
+_OURS = re.compile(r"(Paimon(Spark|Hive)TestBase|PaimonSparkTestWithRestCatalogBase|paimon/Utils|shims/.*)\.scala$")
 _ERROR = re.compile(r"^(/[^:]+):(\d+): error: (.*)$")
 _TOKEN = re.compile(
     r'"""(?s:.*?)"""(?!")|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|(?s:/\*.*?\*/)|[{}()]|\b(?:test|gridTest|ignore)\('

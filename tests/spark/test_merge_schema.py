@@ -222,3 +222,46 @@ def test_fields_that_the_rows_lack_are_null(spark: SparkSession, warehouse: Path
         (6, 6, None, 7, False),
         (7, *filled),
     ]
+
+
+LACKING: dict[str, Callable[[DataFrame, str, str], object]] = {
+    "writeTo": lambda rows, name, path: rows.writeTo(name).option(KEY, "true").append(),
+    "saveAsTable": lambda rows, name, path: rows.write.option(KEY, "true").mode("append").saveAsTable(name),
+    "save": lambda rows, name, path: rows.write.format("paimon").option(KEY, "true").mode("append").save(path),
+    "method": lambda rows, name, path: paimon_spark.PaimonTable.for_path(rows.sparkSession, path).append(
+        rows, **{KEY: "true"}
+    ),
+}
+
+
+@pytest.mark.parametrize("door", LACKING)
+def test_fields_that_structs_of_the_rows_lack_are_null(spark: SparkSession, warehouse: Path, door: str) -> None:
+    name = f"lacking{next(_numbers)}"
+    spark.sql(
+        f"CREATE TABLE {name} (k INT, r STRUCT<a: INT, n: STRUCT<b: INT, c: INT>>, l ARRAY<STRUCT<a: INT, b: INT>>)"
+    )
+    spark.sql(f"INSERT INTO {name} VALUES (1, (1, (2, 3)), array((4, 5)))")
+    with pytest.raises(PySparkException, match="CANNOT_FIND_DATA"):
+        spark.sql(f"INSERT INTO {name} BY NAME SELECT 2 AS k, named_struct('a', 1) AS r")
+    for k, struct in ((2, "named_struct('n', named_struct('c', 6))"), (3, "named_struct('d', 7, 'a', 8)")):
+        given = spark.sql(f"SELECT array(named_struct('b', 9)) AS l, {struct} AS r, {k} AS k")
+        LACKING[door](given, f"wide.db.{name}", str(warehouse / "db.db" / name))
+    found = spark.sql(f"SELECT to_json(struct(k, r, l), map('ignoreNullFields', 'false')) FROM {name} ORDER BY k")
+    assert [row[0] for row in found.collect()] == [
+        '{"k":1,"r":{"a":1,"n":{"b":2,"c":3},"d":null},"l":[{"a":4,"b":5}]}',
+        '{"k":2,"r":{"a":null,"n":{"b":null,"c":6},"d":null},"l":[{"a":null,"b":9}]}',
+        '{"k":3,"r":{"a":8,"n":null,"d":7},"l":[{"a":null,"b":9}]}',
+    ]
+
+
+@pytest.mark.parametrize("front", ["spark.sql", "paimon_spark.sql"])
+def test_fields_that_structs_of_a_statement_lack_are_null(spark: SparkSession, front: str) -> None:
+    name = f"lacking{next(_numbers)}"
+    spark.sql(f"CREATE TABLE {name} (k INT, r STRUCT<a: INT, b: INT>, m MAP<INT, STRUCT<a: INT, b: INT>>)")
+    run = spark.sql if front == "spark.sql" else lambda text: paimon_spark.sql(spark, text)
+    spark.conf.set(f"spark.paimon.{KEY}", "true")
+    try:
+        run(f"INSERT INTO {name} BY NAME SELECT 1 AS k, named_struct('b', 2) AS r, map(1, named_struct('b', 3)) AS m")
+    finally:
+        spark.conf.unset(f"spark.paimon.{KEY}")
+    assert spark.sql(f"SELECT k, r.a, r.b, m[1].a, m[1].b FROM {name}").collect() == [(1, None, 2, None, 3)]
