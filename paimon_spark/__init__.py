@@ -64,12 +64,16 @@ __all__ = [
 
 def _check_pyspark() -> None:
     """Refuse a PySpark without data sources in Python, before its own error about a missing module."""
-    import pyspark
+    from importlib.metadata import PackageNotFoundError, version
 
-    if int(pyspark.__version__.partition(".")[0]) < _PYSPARK:
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:  # another distribution has it, such as pyspark-client
+        return
+    if int(found.partition(".")[0]) < _PYSPARK:
         raise UnsupportedError(
-            f"paimon_spark needs PySpark {_PYSPARK}, and this is PySpark {pyspark.__version__}: "
-            f"pip install 'pyspark>={_PYSPARK}'. open_table works without Spark"
+            f"paimon_spark needs PySpark {_PYSPARK}, and this is PySpark {found}: pip install 'pyspark>={_PYSPARK}'. "
+            "open_table works without Spark"
         )
 
 

@@ -1,7 +1,9 @@
 """What a Python worker pays for before its first row: the source must not import what most reads never use."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 
 def test_the_sql_parser_is_imported_for_conditions_only() -> None:
@@ -24,3 +26,20 @@ def test_the_hooks_of_the_format_import_neither_the_sql_parser_nor_the_catalog()
     found = "[m for m in sys.modules if m == 'sqlglot' or m == 'paimon_spark.spark.catalog.catalog']"
     code = f"import sys, paimon_spark.spark.hooks.install; print({found})"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_an_old_pyspark_is_told_in_one_sentence(tmp_path: Path) -> None:
+    about = tmp_path / "pyspark-3.5.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 3.5.1\n")
+    code = (
+        "import paimon_spark\n"
+        "for name in ('register', 'register_catalog', 'sql', 'PaimonTable'):\n"
+        "    try:\n        getattr(paimon_spark, name)\n"
+        "    except paimon_spark.UnsupportedError as error:\n        print(error)\n"
+        "paimon_spark.open_table"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    told = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).splitlines()
+    assert len(told) == 4
+    assert all("needs PySpark 4, and this is PySpark 3.5.1" in line for line in told)

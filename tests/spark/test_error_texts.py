@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from paimon_spark.errors import CorruptTableError, PaimonError, TableNotFoundError
+from paimon_spark.errors import CorruptTableError, DataError, OptionError, PaimonError, TableNotFoundError
 from paimon_spark.spark.register import _choose_workers
 from paimon_spark.table.table import load_table, table_exists
 
@@ -154,9 +154,9 @@ WRITES = {
         {"bucket": "5"},
         "Cannot change bucket from 2 to 5",
     ),
-    "unknown column": ("id int, w string", {}, "SchemaMismatchError.*w"),
-    "no key": ("v string", {}, "(SchemaMismatchError|DataError).*id"),
-    "not a number": ("id string, v string", {}, "SchemaMismatchError.*id"),
+    "unknown column": ("id int, w string", {}, "has no 'w'"),
+    "no key": ("v string", {}, "id"),
+    "not a number": ("id string, v string", {}, "id"),
     "read option": ("id int, v string", {"scan.snapshot-id": "1"}, "'scan.snapshot-id' has no meaning for a write"),
     "unknown option": ("id int, v string", {"bukket": "1"}, "Unknown option 'bukket'. Did you mean 'bucket'"),
     "replaceWhere": ("id int, v string", {"replacewhere": "id = 1"}, r"'replaceWhere' needs mode\('overwrite'\)"),
@@ -172,13 +172,13 @@ def test_writes(spark: SparkSession, table: str, case: str) -> None:
 
 
 def test_a_value_that_its_column_cannot_hold(spark: SparkSession, table: str) -> None:
-    with pytest.raises(PySparkException, match=r"DataError.*id"):
+    with pytest.raises(DataError, match="id"):
         spark.createDataFrame([(2**40,)], "id bigint").write.format("paimon").mode("append").save(table)
     assert load_table(table).snapshots.latest_id() == 1
 
 
 def test_null_in_a_not_null_column(spark: SparkSession, table: str) -> None:
-    with pytest.raises(PySparkException, match=r"DataError.*id"):
+    with pytest.raises(DataError, match="id"):
         spark.createDataFrame([(None, "x")], "id int, v string").write.format("paimon").mode("append").save(table)
     assert load_table(table).snapshots.latest_id() == 1
 
@@ -186,7 +186,7 @@ def test_null_in_a_not_null_column(spark: SparkSession, table: str) -> None:
 @pytest.mark.parametrize("where", ["id = 1", "dt = 'a' AND id > 1", "dt = 'a' OR id = 2", "nonsense ="])
 def test_replace_where_names_whole_partitions(spark: SparkSession, partitioned: str, where: str) -> None:
     writer = spark.createDataFrame([(1, "a")], "id int, dt string").write.format("paimon").mode("overwrite")
-    with pytest.raises(PySparkException, match="OptionError"):
+    with pytest.raises(OptionError):
         writer.option("replaceWhere", where).save(partitioned)
 
 
@@ -224,7 +224,7 @@ CREATIONS = {
     "chain table": ("id int", {"primary-key": "id", "chain-table.enabled": "true"}, "'chain-table.enabled'"),
     "interval": ("id int, i interval day", {}, "Not a supported type: interval day"),
     "name of the system": ("id int, _KEY_id int", {"primary-key": "id"}, "_KEY_"),
-    "branch": ("id int", {"branch": "b"}, "TableNotFoundError.*branch 'b'"),
+    "branch": ("id int", {"branch": "b"}, "branch 'b'"),
 }
 
 
@@ -248,12 +248,6 @@ def test_a_failed_first_write_does_not_block_a_retry(spark: SparkSession, tmp_pa
     good = spark.range(3).selectExpr("id", "'x' AS v")
     good.write.format("paimon").options(**writer).mode("append").save(path)
     assert spark.read.format("paimon").load(path).count() == 3
-
-
-@pytest.mark.parametrize("mode", ["ignore", "error"])
-def test_modes_that_spark_refuses_itself(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    with pytest.raises(PySparkException, match=r"UNSUPPORTED_DATA_SOURCE_SAVE_?MODE|not support"):
-        spark.range(1).write.format("paimon").mode(mode).save(str(tmp_path / "t"))
 
 
 def test_credentials_stay_out_of_messages(spark: SparkSession, table: str) -> None:
