@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.arrow.table import create_table, open_table
+from paimon_spark.cli.main import main
 from paimon_spark.commit.served_publish import partition_statistics
 from paimon_spark.errors import (
     CatalogServerError,
@@ -223,6 +224,17 @@ def test_arrow_tables_have_names(catalog: FilesystemCatalog, options: dict[str, 
     assert catalog.tables("d") == ["a", "t"]
     assert open_table("d.a", catalog="wh", **given).scan().to_arrow() == rows
     assert open_table("rest://wh/d.db/a", **options).scan().to_arrow() == rows
+
+
+def test_the_command_line_names_its_tables(
+    catalog: FilesystemCatalog, options: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    insert(catalog.load_table("d", "t"), {1: 10})
+    given = [word for key, text in options.items() for word in ("-o", f"{key}={text}")]
+    assert main(["read", "rest://wh/d.db/t", "--json", *given]) == 0
+    assert json.loads(capsys.readouterr().out) == {"k": 1, "v": 10}
+    assert main(["tags", "rest://wh/d.db/nothing", *given]) != 0
+    assert TOKEN not in "".join(capsys.readouterr())
 
 
 def answers(status: int, *, of: str = "", times: int = 10**9, after: bool = False) -> Callable[..., tuple[int, bytes]]:

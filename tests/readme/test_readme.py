@@ -36,6 +36,7 @@ PAGES = (
 """The documents whose snippets run, each in its order."""
 INTERNALS = "docs/internals/"
 """The folder of documents that show pieces of Spark or of a plan, not programs of users."""
+_REST = "http://localhost:8080"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -74,7 +75,11 @@ def test_every_document_with_snippets_is_run() -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("page", PAGES)
 def test_the_snippets_run_in_their_order(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    page: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {
@@ -83,6 +88,10 @@ def test_the_snippets_run_in_their_order(
     }
     for number, snippet in enumerate(snippets(page)):
         code = snippet.replace("/data/wh", str(tmp_path / "wh"))
+        if _REST in code:
+            server = request.getfixturevalue("rest")
+            code = code.replace(_REST, server.uri).replace("my_catalog", "wh")
+            monkeypatch.setenv("PAIMON_TOKEN", server.options()["token"])
         exec(compile(code, f"{page}, snippet {number + 1}", "exec"), names)
     if page == "README.md":
         whole = names["whole"]

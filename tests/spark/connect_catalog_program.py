@@ -1,6 +1,7 @@
 """A Connect client whose own methods name Paimon tables: run by `test_connect_catalog` with a server's URL.
 
-`python connect_catalog_program.py sc://… <directory>` prints what failed, each on a line of its own, then "done".
+`python connect_catalog_program.py sc://… <directory> <address of a REST catalog> <its token>` prints what failed, each
+on a line of its own, then "done".
 """
 
 import sqlite3
@@ -258,6 +259,24 @@ def a_catalog_of_a_database() -> None:
         names = database.execute("SELECT table_name FROM paimon_tables ORDER BY 1").fetchall()
         equal(names, [("saved",), ("streamed",), ("t",)])
         equal(database.execute("SELECT * FROM paimon_distributed_locks").fetchall(), [])
+
+
+@check
+def a_catalog_of_a_server() -> None:
+    """A REST catalog: its server has each commit."""
+    options = {"metastore": "rest", "uri": sys.argv[3], "token.provider": "bear", "token": sys.argv[4]}
+    paimon_spark.register_catalog(spark, "served", warehouse="wh", **options)
+    spark.sql("CREATE DATABASE served.c")
+    spark.sql("CREATE TABLE served.c.t (k INT NOT NULL) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")
+    spark.sql("INSERT INTO served.c.t VALUES (1), (2)")
+    spark.createDataFrame([(3,)], "k int").writeTo("served.c.t").append()
+    spark.sql("MERGE INTO served.c.t USING (SELECT 2 AS k) s ON t.k = s.k WHEN MATCHED THEN DELETE")
+    writer = spark.readStream.table("served.c.t").writeStream.option("checkpointLocation", str(root / "served-points"))
+    writer.trigger(availableNow=True).toTable("served.c.streamed").awaitTermination()
+    for name in ("t", "streamed"):
+        equal(ids(f"served.c.{name}"), [1, 3])
+        spark.sql(f"DROP TABLE served.c.{name}")
+    spark.sql("DROP DATABASE served.c")
 
 
 def failures(checks: Iterable[Callable[[], None]]) -> Iterable[str]:

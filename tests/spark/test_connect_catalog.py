@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.rest_server import TOKEN, RestServer
+
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,8 +21,9 @@ def output_of(*command: object) -> str:
     return done.stdout
 
 
-def test_methods_of_the_session_name_paimon_tables(connect: str, tmp_path: Path) -> None:
-    assert output_of("tests/spark/connect_catalog_program.py", connect, tmp_path) == "done\n"
+def test_methods_of_the_session_name_paimon_tables(connect: str, tmp_path: Path, rest: RestServer) -> None:
+    program = "tests/spark/connect_catalog_program.py"
+    assert output_of(program, connect, tmp_path, rest.uri, TOKEN) == "done\n"
 
 
 @pytest.mark.thorough
