@@ -111,6 +111,10 @@ class CommitStateUnknownError(CommitError):
     """It is unknown whether the commit took place, so none of its files may be deleted."""
 
 
+class CommittedError(CommitError):
+    """The commit took place; only what should follow it did not. What was written must not be written again."""
+
+
 class TableBusyError(PaimonError):
     """Another process changes the table's snapshots, tags or branches and did not end in time; nothing was done."""
 

@@ -25,6 +25,7 @@ TREE = {
     "CommitError": ("PaimonError",),
     "CommitConflictError": ("CommitError",),
     "CommitStateUnknownError": ("CommitError",),
+    "CommittedError": ("CommitError",),
     "CatalogServerError": ("PaimonError",),
     "DataError": ("PaimonError",),
 }

@@ -19,7 +19,8 @@ from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.overwrite_condition import overwrite_where
 from paimon_spark.commit.row_counts import RowCounts, tell, tell_written
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
+from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.committed_write import commit_write
 from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, with_named_partitions
@@ -98,13 +99,8 @@ def _commit(
     table: FileStoreTable, plan: WritePlan, messages: list[TaskMessage], overwrite: OverwriteSpec | None, **how: Any
 ) -> int | None:
     user = plan.postponed_user or new_user(table.options)
-    try:
+    with undone_where_void(lambda: delete_messages(table, messages)):
         return commit_write(table, plan, messages, commit_user=user, overwrite=overwrite, **how)
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        delete_messages(table, messages)
-        raise
 
 
 def _with_rows_again(

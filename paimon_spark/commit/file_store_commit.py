@@ -26,6 +26,7 @@ from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
     CommitStateUnknownError,
+    CommittedError,
     PaimonError,
 )
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
@@ -133,7 +134,8 @@ def commit(
             is in the table, and their files may be deleted.
         CommitStateUnknownError: the store gave no clear answer; nothing may be deleted. The message says how to find
             out.
-        CommitError: nothing was committed, for the reason given; or only the compaction failed, as the message says.
+        CommittedError: the rows are committed; only their compaction failed, as the message says.
+        CommitError: nothing was committed, for the reason given.
         UnsupportedError: an option asks for something that commits cannot do yet.
     """
     settings = CommitSettings.of(table.options)
@@ -216,7 +218,7 @@ def _commit_parts(
         except PaimonError as error:
             if last is None:
                 raise
-            raise CommitError(
+            raise CommittedError(
                 f"The rows of this write are committed, as snapshot {last}; do not write them again. Only the "
                 f"compaction that belongs to it was given up: {error}"
             ) from error

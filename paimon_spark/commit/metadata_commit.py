@@ -15,7 +15,7 @@ from paimon_spark.commit.file_store_commit import BATCH, commit_part
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
-from paimon_spark.errors import CommitStateUnknownError
+from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.spec.file_names import STATISTICS_PREFIX
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.write.plan import new_user
@@ -94,13 +94,8 @@ def commit_statistics(table: FileStoreTable, statistics: Statistics) -> int:
     path = table.paths.statistics_path(name)
     table.file_io.write_bytes(path, statistics.to_json().encode(), overwrite=False)
     part = replace(_part(table, CommitKind.ANALYZE), statistics=name)
-    try:
+    with undone_where_void(lambda: table.file_io.delete_quietly(path)):
         return commit_part(table, part, CommitSettings.of(table.options)).id
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        table.file_io.delete_quietly(path)
-        raise
 
 
 def _part(table: FileStoreTable, kind: CommitKind, *, keeps_properties: bool = False) -> CommitPart:

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OverwriteSpec
+from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, OptionError, SchemaError, UnsupportedError
 from paimon_spark.maintain.copy_packs import PackCopies
 from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, POSTPONE_BUCKET, check_file_name, index_file_names
@@ -109,20 +110,23 @@ def _copy_rows(
     if snapshot is None:
         return
     plan = _Plan(source, target, ids)
+
+    def discard() -> None:
+        target.file_io.delete_files([*(copy.target for copy in plan.copies), *plan.packs.made])
+
     try:
         plan.add(snapshot, partitions)
         execute(source, target, plan.copies)
-        whole = not source.schema.partition_keys
+    except BaseException:
+        discard()
+        raise
+    whole = not source.schema.partition_keys
+    with undone_where_void(discard):
         commit(
             target.as_if({"overwrite-upgrade": "false"}),
             plan.messages(),
             overwrite=OverwriteSpec.static() if whole else OverwriteSpec.dynamic(),
         )
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        target.file_io.delete_files([*(copy.target for copy in plan.copies), *plan.packs.made])
-        raise
 
 
 class _Plan:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CommitError
+from paimon_spark.errors import CommittedError
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 
@@ -31,7 +31,7 @@ def wait_until_visible(table: FileStoreTable, messages: Sequence[TaskMessage], s
         snapshot_id: what was committed; None for nothing.
 
     Raises:
-        CommitError: the rows are committed, but still not visible after ``visibility-callback.timeout``.
+        CommittedError: the rows are committed, but still not visible after ``visibility-callback.timeout``.
     """
     options = table.options
     if snapshot_id is None or not options.get(OPTIONS["visibility-callback.enabled"]):
@@ -51,7 +51,7 @@ def wait_until_visible(table: FileStoreTable, messages: Sequence[TaskMessage], s
         if not waiting:
             return
         if time.monotonic() >= until:
-            raise CommitError(
+            raise CommittedError(
                 f"Snapshot {snapshot_id} of {table.path} holds the rows, but reads do not see them yet: {len(waiting)} "
                 f"of its files were not compacted within 'visibility-callback.timeout' = {timeout}. Do not write them "
                 "again; CALL sys.compact makes them visible."

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def undo_create(path: str, options: Mapping[str, str]) -> None:
-    """Delete the files of a new table; other files in its directory stay.
+    """Delete the files of a new table, unless it has a snapshot; other files in its directory stay.
 
     Args:
         path: the table directory; for a table named by its path it may hold other files.
@@ -24,6 +24,8 @@ def undo_create(path: str, options: Mapping[str, str]) -> None:
     try:
         table = load_table(path, options=options)
     except TableNotFoundError:
+        return
+    if table.snapshots.latest_id() is not None:
         return
     if table.file_io.publisher is not None:
         table.file_io.publisher.forget()

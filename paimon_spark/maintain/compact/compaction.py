@@ -16,7 +16,8 @@ import numpy as np
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.settings import CommitSettings
-from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
+from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.data_evolution_step import DataEvolutionCompactPlanner
 from paimon_spark.maintain.compact.levels import CompactStrategy
@@ -102,13 +103,8 @@ def compact(
     if not messages:
         _LOG.info("Nothing to compact in %s (snapshot %d).", table.path, snapshot.id)
         return None
-    try:
+    with undone_where_void(work.discard):
         return commit(table, messages, commit_user=after_write_of, after_commit=after)
-    except CommitStateUnknownError:
-        raise
-    except CommitError:
-        work.discard()
-        raise
 
 
 def check_compactable(table: FileStoreTable) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.errors import CommitError, CommitStateUnknownError, OptionError
+from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.errors import OptionError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.stream import block_bytes
@@ -117,13 +118,8 @@ def rewrite_file_index(
         )
         for old, new in changed
     ]
-    try:
+    with undone_where_void(lambda: discard_indexes(table, rewrites, indexed)):
         snapshot_id = commit(table, messages, after_commit=maintenance(table))
-    except CommitStateUnknownError:
-        raise
-    except CommitError:
-        discard_indexes(table, rewrites, indexed)
-        raise
     return IndexesRewritten(snapshot_id, len({old.partition for old, _ in changed}), len(changed))
 
 

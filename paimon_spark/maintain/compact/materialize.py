@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
+from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.compaction import Executor, check_compactable, rewrite_here
 from paimon_spark.maintain.compact.rewrite import DataEvolutionRows, Rewrite
@@ -114,8 +115,18 @@ def _replace(table: FileStoreTable, snapshot: Snapshot, packs: Sequence[_Pack], 
     dropped = {(bucket.partition, bucket.bucket, file.file_name) for bucket, pack in packs for file in pack}
     made: list[RewriteResult] = []
     index = changed_vectors(table, table.manifests.index_entries(snapshot), dropped=dropped)
+
+    def discard() -> None:
+        written = [(b.partition, b.bucket, f) for (b, _), r in zip(packs, made, strict=False) for f in r.written]
+        delete_written(table, written)
+        delete_index_files(table, index)
+
     try:
         made += execute(table, rewrites)
+    except BaseException:
+        discard()
+        raise
+    with undone_where_void(discard):
         messages = [
             CommitMessage(
                 bucket.partition,
@@ -136,13 +147,5 @@ def _replace(table: FileStoreTable, snapshot: Snapshot, packs: Sequence[_Pack], 
             of_rows=RowsRead.of(table.schema, ranges, None),
             after_commit=maintenance(table),
         )
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        delete_written(
-            table, [(b.partition, b.bucket, f) for (b, _), r in zip(packs, made, strict=False) for f in r.written]
-        )
-        delete_index_files(table, index)
-        raise
     _LOG.info("Applied the deletion vectors of %d files of %s.", len(dropped), table.path)
     return done

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.errors import CommitStateUnknownError, OptionError
+from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.errors import OptionError
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_files
@@ -87,10 +88,5 @@ def _take_out(table: FileStoreTable, snapshot: Snapshot, live: ManifestColumns, 
         CommitMessage(*place, (), deleted_files=tuple(files), index_changes=index if number == 0 else ())
         for number, (place, files) in enumerate(lost.items())
     ]
-    try:
+    with undone_where_void(lambda: delete_index_files(table, index)):
         commit(table, messages, planned_on=SnapshotIdentity.of(snapshot))
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        delete_index_files(table, index)
-        raise

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import typed_value
-from paimon_spark.errors import CommitStateUnknownError, DataError
+from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.errors import DataError
 from paimon_spark.maintain.migrate.source_files import HIVE_NULL
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.binary_row import serialize_row
@@ -115,13 +116,12 @@ def take_over(
         with ThreadPoolExecutor(max(1, threads)) as pool:
             for _ in pool.map(lambda move: bring(file_io, *move, link=leaves), moves):
                 pass
-        messages = [CommitMessage(partition, 0, -1, tuple(metas)) for partition, metas in placed.items()]
-        return commit(table, messages)
-    except CommitStateUnknownError:
-        raise
     except BaseException:
         table.file_io.delete_files([target for _, target in moves])
         raise
+    messages = [CommitMessage(partition, 0, -1, tuple(metas)) for partition, metas in placed.items()]
+    with undone_where_void(lambda: table.file_io.delete_files([target for _, target in moves])):
+        return commit(table, messages)
 
 
 def delete_source(file_io: FileIO, root: str, files: Iterable[SourceFile]) -> None:

@@ -22,7 +22,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import tell_written
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
-from paimon_spark.errors import CommitStateUnknownError
+from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files, delete_written
 from paimon_spark.read.postponed_files import (
@@ -141,6 +141,13 @@ def _write(
     staged = [
         (m.partition, postponed_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files
     ]
+
+    def discard_packs() -> None:
+        delete_files(table, [path for message in messages for path in message.packs])
+
+    def delete_staged() -> None:
+        delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])
+
     try:
         snapshot = at.find(table.snapshots)
         entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
@@ -154,20 +161,21 @@ def _write(
             at = rescale_partitions(df.sparkSession, table, snapshot, larger)
             staging = _postponed_write(df, table, None, None, at)
         written = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
+    except BaseException:
+        discard_packs()
+        delete_staged()
+        raise
+    try:
         from paimon_spark.spark.jobs.compact_job import executor_of  # most writes do without it
 
         plan = replace(staging.plan, postponed_user=None, rows_read=rows_read)
         whole = TableWrite(plan, overwrite, operation, owner=table, stream=stream)
-        made = whole.commit(written, executor_of(df.sparkSession))
+        with undone_where_void(discard_packs):
+            made = whole.commit(written, executor_of(df.sparkSession))
         tell_written(table, messages, None if operation is None else operation.value, None)
         return made
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        delete_files(table, [path for message in messages for path in message.packs])
-        raise
     finally:
-        delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])
+        delete_staged()
 
 
 def _numbers(

@@ -1,0 +1,27 @@
+"""Whether the files of a commit that failed may be deleted: only where no snapshot can have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from paimon_spark.errors import CommitStateUnknownError, CommittedError, PaimonError
+
+
+@contextmanager
+def undone_where_void(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what was prepared where the commit inside published nothing, for certain.
+
+    That is where it raises an error of this package that says so. An interrupt (Ctrl-C) or an error of another kind may
+    come when the snapshot is there already. Then the files stay; those that no snapshot has are orphans.
+
+    Args:
+        undo: deletes what was prepared.
+    """
+    try:
+        yield
+    except (CommitStateUnknownError, CommittedError):
+        raise
+    except PaimonError:
+        undo()
+        raise
