@@ -11,7 +11,13 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.errors import CatalogServerError, CommitError, CommitStateUnknownError, PaimonError
+from paimon_spark.errors import (
+    CatalogServerError,
+    CommitError,
+    CommitStateUnknownError,
+    PaimonError,
+    TableNotFoundError,
+)
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.partition_path import partition_value_text
 from paimon_spark.table.paths import MAIN_BRANCH
@@ -64,15 +70,22 @@ def publish_by_server(
         TableNotFoundError: the table was dropped, or dropped and made again.
     """
     statistics, branch = partition_statistics(table, files), _branch(table)
-    begun, unclear = time.monotonic(), None
+    begun = time.monotonic()
+    unclear: Exception | None = None
     while True:
-        failure: CatalogServerError | None = None
+        failure: Exception | None = None
         try:
             if server.commit(branch, snapshot, None if follows is None else follows.uuid, statistics):
                 return True
         except CatalogServerError as error:
             if unclear is None and error.status in _REFUSALS:
                 raise CommitError(f"Snapshot {snapshot.id} was not committed: {error} Nothing was changed.") from error
+            failure = unclear = error
+        except TableNotFoundError as error:
+            if unclear is None:
+                raise
+            raise _unknown(table, snapshot, unclear) from error
+        except Exception as error:  # noqa: BLE001 - whatever it was, only asking the server tells the outcome
             failure = unclear = error
         holder = _holder(table, server, snapshot, retries, unclear, begun)
         if holder is _Holder.US:
@@ -112,7 +125,9 @@ def _holder(
             if latest is None or latest.id < snapshot.id:
                 return _Holder.NOBODY
             found = latest if latest.id == snapshot.id else server.snapshot(_branch(table), snapshot.id)
-        except CatalogServerError as error:
+        except PaimonError as error:
+            if unclear is None and isinstance(error, TableNotFoundError):
+                raise
             if _is_given_up(retries, begun):
                 raise _unknown(table, snapshot, unclear or error) from error
             retries.wait()

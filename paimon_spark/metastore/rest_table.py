@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SCHEME = "rest://"
 MAIN = "main"
+_WITHIN = ("SNAPSHOT", "TAG", "BRANCH", "COLUMN")
+"""What a server may miss of a table that it has; any other 404 says that it does not have the table, as in Java."""
 
 
 def catalog_root(warehouse: str) -> str:
@@ -212,7 +214,7 @@ class ServedTable(TableHome):
         try:
             yield
         except CatalogServerError as error:
-            if error.status == 404 and error.resource in ("TABLE", "DATABASE"):
+            if error.status == 404 and error.resource not in _WITHIN:
                 raise TableNotFoundError(f"There is no Paimon table {self._name(branch)} in {self._catalog}.") from None
             raise
 

@@ -359,6 +359,29 @@ def test_a_commit_that_stays_unclear_deletes_nothing(catalog: FilesystemCatalog,
     assert list((Path(table.path.removeprefix("file:")) / "manifest").glob("*"))
 
 
+@pytest.mark.parametrize("later", [(404, b""), (200, b"no JSON"), (403, b"{}")])
+def test_a_commit_whose_outcome_cannot_be_asked_for_deletes_nothing(
+    catalog: FilesystemCatalog, proxy: RestProxy, later: tuple[int, bytes]
+) -> None:
+    """The commit is made, its answer is lost, and from then on the server, or a gateway before it, tells nonsense."""
+    table, done = catalog.load_table("d", "t").with_options({"commit.max-retries": "1"}), list[bool]()
+
+    def fault(method: str, path: str, pass_on: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes] | None:
+        if done:
+            return later
+        answer = pass_on()
+        if path.endswith("commit"):
+            done.append(True)
+            return None
+        return answer
+
+    proxy.fault = fault
+    with pytest.raises(CommitStateUnknownError):
+        insert(table, {1: 10})
+    proxy.fault = None
+    assert rows_of(catalog.load_table("d", "t")) == {1: 10}
+
+
 def test_a_commit_on_another_base_is_made_anew(catalog: FilesystemCatalog, proxy: RestProxy) -> None:
     """`success` = false: another writer was faster, or (newer servers) the uuid of the base is another one."""
     table, sent = catalog.load_table("d", "t"), []
