@@ -376,7 +376,10 @@ def own(session: SparkSession, tmp_path: Path) -> Sql:
 
 def test_inserts(own: Sql) -> None:
     own("CREATE TABLE t (id INT, price DOUBLE DEFAULT 1.5, name VARCHAR(5) DEFAULT 'no''ne', day DATE)")
-    assert own("INSERT INTO t VALUES (1, 2.5, 'a', '2024-01-01' :: DATE), (2L, DEFAULT, DEFAULT, NULL)").columns == []
+    assert own("INSERT INTO t VALUES (1, 2.5, 'a', '2024-01-01' :: DATE), (2L, DEFAULT, DEFAULT, NULL)").columns == [
+        "num_affected_rows",
+        "num_inserted_rows",
+    ]
     own("INSERT INTO TABLE w.db.t (name, id) SELECT 'b', 3")
     own("INSERT INTO t BY NAME SELECT 'c' AS name, 4 AS ID")
     own("WITH q AS (SELECT max(id) + 1 AS m FROM t) INSERT INTO t SELECT m, m, m, DATE '2024-01-02' FROM q")

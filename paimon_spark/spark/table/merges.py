@@ -65,6 +65,8 @@ class Merges(TablePart):
     def _names(self, on: str | Column | Sequence[str]) -> Sequence[str] | None:
         """The columns that are equal on both sides; None where `on` is a condition."""
         if isinstance(on, str):
+            if "=" in on:
+                return None
             names = column_names(on)
             schema = self.table.load().schema
             return names if names and all(schema.has_field(name) for name in names) else None

@@ -70,7 +70,8 @@ def sql(
         options: options of the store, with `warehouse` (``**{"s3.endpoint": …}``).
 
     Returns:
-        The rows; of a statement without any, a DataFrame without columns.
+        The rows; of INSERT, DELETE, UPDATE and MERGE one row with Delta's counts (`RowCounts`); of a statement without
+        any a DataFrame without columns.
 
     Raises:
         AnalysisException: as Spark's own: a table is not there, columns do not fit.

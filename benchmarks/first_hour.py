@@ -1,0 +1,91 @@
+"""What a new user waits for: `python benchmarks/first_hour.py` prints what `RESULTS.md` shows.
+
+Seconds from a clone of this repository to the first rows (an environment, its packages, the first block of the README),
+and in a fresh JVM the seconds of `register`, of `register_catalog`, of the first write and of the first read, clock and
+CPU of this process and its children. Packages come from pip's cache where it has them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+REPEAT = 2
+STEPS = """
+import json, sys, time
+begin = time.time()
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.range(1).count()
+rows = spark.createDataFrame([(1, "a"), (2, "b")], "id int, v string")
+seconds = {"a session and its first query": time.time() - begin}
+def step(name, run):
+    start = time.time()
+    run()
+    seconds[name] = time.time() - start
+import paimon_spark
+step("`register`", lambda: paimon_spark.register(spark))
+path = sys.argv[1] + "/shop.db/t"
+step("the first write", lambda: rows.write.format("paimon").option("primary-key", "id").mode("append").save(path))
+step("the second write", lambda: rows.write.format("paimon").mode("append").save(path))
+step("the first read", lambda: spark.read.format("paimon").load(path).collect())
+step("`register_catalog`", lambda: paimon_spark.register_catalog(spark, "paimon", warehouse=sys.argv[1]))
+step("the first statement", lambda: spark.sql("SELECT * FROM paimon.shop.t").collect())
+spark.stop()
+print(json.dumps(seconds))
+"""
+
+
+def environment() -> dict[str, str]:
+    """The environment of a user, who has set nothing."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "PYTHON"))}
+
+
+def from_clone(folder: Path) -> dict[str, float]:
+    """Clone, make an environment, install, run the first block of the README."""
+    seconds: dict[str, float] = {}
+
+    def step(name: str, *command: str, cwd: Path = folder) -> None:
+        begin = time.time()
+        subprocess.run(command, cwd=cwd, check=True, env=environment(), stdout=subprocess.DEVNULL)
+        seconds[name] = time.time() - begin
+
+    clone = folder / "clone"
+    python = clone / ".venv/bin/python"
+    step("`git clone`", "git", "clone", "-q", str(ROOT), str(clone))
+    step("an environment", sys.executable, "-m", "venv", "--without-pip", str(clone / ".venv"))
+    step("`pip install .`", sys.executable, "-m", "pip", "--python", str(python), "install", "-q", ".", cwd=clone)
+    readme = (clone / "README.md").read_text(encoding="utf-8")
+    first = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)[0]
+    step("the first block of the README", str(python), "-c", first)
+    return seconds | {"from clone to rows": sum(seconds.values())}
+
+
+def in_a_fresh_jvm() -> dict[str, float]:
+    """The steps of a program, best of some runs, each in a JVM of its own."""
+    runs = []
+    for _ in range(REPEAT):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", STEPS, folder]
+            done = subprocess.run(command, check=True, env=environment(), capture_output=True, text=True)
+            runs.append(json.loads(done.stdout.splitlines()[-1]))
+    return {name: min(run[name] for run in runs) for name in runs[0]}
+
+
+def main() -> None:
+    """Print both."""
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+    for found in (in_a_fresh_jvm(), from_clone(Path(tempfile.mkdtemp()))):
+        for name, taken in found.items():
+            print(f"| {name} | {taken:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
