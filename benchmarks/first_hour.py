@@ -48,9 +48,10 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "PYTHON"))}
 
 
-def from_clone(folder: Path) -> dict[str, float]:
+def from_clone() -> dict[str, float]:
     """Clone, make an environment, install, run the first block of the README."""
     seconds: dict[str, float] = {}
+    folder = Path(tempfile.mkdtemp())
 
     def step(name: str, *command: str, cwd: Path = folder) -> None:
         begin = time.time()
@@ -61,7 +62,7 @@ def from_clone(folder: Path) -> dict[str, float]:
     python = clone / ".venv/bin/python"
     step("`git clone`", "git", "clone", "-q", str(ROOT), str(clone))
     step("an environment", sys.executable, "-m", "venv", "--without-pip", str(clone / ".venv"))
-    step("`pip install .`", sys.executable, "-m", "pip", "--python", str(python), "install", "-q", ".", cwd=clone)
+    step("`pip install .`", "python3", "-m", "pip", "--python", str(python), "install", "-q", ".", cwd=clone)
     readme = (clone / "README.md").read_text(encoding="utf-8")
     first = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)[0]
     step("the first block of the README", str(python), "-c", first)
@@ -82,9 +83,9 @@ def in_a_fresh_jvm() -> dict[str, float]:
 def main() -> None:
     """Print both."""
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-    for found in (in_a_fresh_jvm(), from_clone(Path(tempfile.mkdtemp()))):
-        for name, taken in found.items():
-            print(f"| {name} | {taken:.2f} |")
+    for measure in (in_a_fresh_jvm, from_clone):
+        for name, taken in measure().items():
+            print(f"| {name} | {taken:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -213,13 +213,13 @@ def a_constraint_that_is_no_key() -> None:
 
 
 @early
-def no_warehouse() -> None:
-    paimon_spark.sql(spark, "SELECT * FROM paimon.db.k").collect()
+def partition_by_before_register() -> None:
+    rows((1, "x")).write.format("paimon").mode("append").partitionBy("v").save(f"{root}/unregistered")
 
 
 @early
-def partition_by_before_register() -> None:
-    rows((1, "x")).write.format("paimon").mode("append").partitionBy("v").save(f"{root}/unregistered")
+def no_warehouse() -> None:
+    paimon_spark.sql(spark, "SELECT * FROM paimon.db.k").collect()
 
 
 @mistake

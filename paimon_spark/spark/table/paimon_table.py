@@ -316,7 +316,7 @@ class PaimonTable:
         except PySparkException as error:
             own = class_named(type(error).__name__) if isinstance(error, CommitError) else None
             if own is None:
-                raise
+                raise error.with_traceback(None) from None  # the frames below are Spark's
             raise own(str(error)) from None
 
     schema = property_of(Definition, "schema")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
@@ -89,7 +89,10 @@ def sql(
     if catalog is not None or database is not None:
         known = warehouses_of(spark)
         use(spark, catalog or known.catalog, database)
-    return run_statement(Context(spark, warehouses_of(spark), args), statement)
+    try:
+        return run_statement(Context(spark, warehouses_of(spark), args), statement)
+    except PaimonError as error:
+        raise error.with_traceback(None) from None  # the sentence says all, the frames of the engine nothing
 
 
 def run_statement(context: Context, statement: str) -> DataFrame:
