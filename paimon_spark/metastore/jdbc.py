@@ -117,7 +117,7 @@ class JdbcMetastore(Metastore):
         """Tell whether there is such a database."""
         return database in self.databases()
 
-    def create_database(self, database: str, location: str) -> None:
+    def create_database(self, database: str, location: str, properties: Mapping[str, str]) -> None:
         """Add a database with its location, unless it is there."""
         insert = "INSERT INTO paimon_database_properties VALUES (?, ?, ?, ?)"
         for key, value in ((_MADE, "true"), ("location", location)):

@@ -6,12 +6,12 @@ Java: ``AbstractCatalog`` and ``CatalogLock``.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import SchemaError
+from paimon_spark.errors import SchemaError, UnsupportedError
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -44,8 +44,20 @@ class Metastore(abc.ABC):
         """Tell whether there is such a database."""
 
     @abc.abstractmethod
-    def create_database(self, database: str, location: str) -> None:
-        """Add a database, unless it is there."""
+    def create_database(self, database: str, location: str, properties: Mapping[str, str]) -> None:
+        """Add a database, unless it is there; only a server keeps the properties."""
+
+    def database_properties(self, database: str) -> dict[str, str] | None:
+        """Properties of a database that a server keeps; None where there is no such database."""
+        return {} if self.has_database(database) else None
+
+    def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        """Change properties of a database.
+
+        Raises:
+            UnsupportedError: the metastore keeps none.
+        """
+        raise UnsupportedError(f"Alter database is not supported: the catalog keeps no properties of {database}.")
 
     @abc.abstractmethod
     def drop_database(self, database: str) -> None:

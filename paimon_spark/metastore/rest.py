@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,30 +64,35 @@ class RestMetastore(Metastore):
         """Tell whether there is such a database."""
         return self._exists("databases", database)
 
-    def create_database(self, database: str, location: str) -> None:
+    def create_database(self, database: str, location: str, properties: Mapping[str, str]) -> None:
         """Add a database, unless it is there."""
-        self.make_database(database, {})
-
-    def make_database(self, database: str, properties: Mapping[str, str]) -> bool:
-        """Add a database; False where it is there."""
         try:
             self.client.post("databases", body={"name": database, "options": dict(properties)})
         except CatalogServerError as error:
-            if error.status == 409:
-                return False
-            raise
-        return True
+            if error.status != 409:
+                raise
 
-    def database_properties(self, database: str) -> dict[str, str]:
-        """Properties of a database, its location among them."""
-        answer = self.client.get("databases", database)
+    def database_properties(self, database: str) -> dict[str, str] | None:
+        """Properties of a database, its location among them; None where there is no such database."""
+        try:
+            answer = self.client.get("databases", database)
+        except CatalogServerError as error:
+            if error.status == 404:
+                return None
+            raise
         found = {key: str(value) for key, value in (answer.get("options") or {}).items() if value is not None}
         location = answer.get("location")
         return {**found, "location": str(location)} if location else found
 
-    def alter_database(self, database: str, removals: list[str], updates: Mapping[str, str]) -> None:
+    def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
         """Change properties of a database."""
-        self.client.post("databases", database, body={"removals": removals, "updates": dict(updates)})
+        body = {"removals": list(removals), "updates": dict(updates)}
+        try:
+            self.client.post("databases", database, body=body)
+        except CatalogServerError as error:
+            if error.status == 404:
+                raise PaimonError(f"Database {database} does not exist.") from None
+            raise
 
     def drop_database(self, database: str) -> None:
         """Remove a database with every table in it."""

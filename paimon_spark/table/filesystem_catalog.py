@@ -64,8 +64,15 @@ class FilesystemCatalog:
             is_plain_name(database) and self.file_io.exists(self.database_path(database))
         )
 
-    def create_database(self, database: str, *, ignore_if_exists: bool = False) -> None:
+    def create_database(
+        self, database: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
         """Make a database.
+
+        Args:
+            database: its name.
+            ignore_if_exists: leave one that is there.
+            properties: kept where the catalog has a server; a directory keeps none, as in the official connector.
 
         Raises:
             PaimonError: it exists.
@@ -77,9 +84,24 @@ class FilesystemCatalog:
                 return
             raise PaimonError(f"Database {database} already exists.")
         check_new_table_name(database, "database")
-        self._make_database(database)
+        self._make_database(database, properties or {})
 
-    def _make_database(self, database: str) -> None:
+    def database_properties(self, database: str) -> dict[str, str] | None:
+        """Properties of a database, its ``location`` among them; None where there is no such database."""
+        return {"location": self.database_path(database)} if self.database_exists(database) else None
+
+    def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        """Change properties of a database.
+
+        Raises:
+            UnsupportedError: the catalog keeps none.
+        """
+        raise UnsupportedError(
+            f"Alter database is not supported: {database} is a directory of a filesystem warehouse and keeps no "
+            "properties"
+        )
+
+    def _make_database(self, database: str, properties: Mapping[str, str]) -> None:
         self.file_io.mkdirs(self.database_path(database))
 
     def drop_database(self, database: str, *, cascade: bool = False) -> None:

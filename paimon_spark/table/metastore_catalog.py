@@ -6,7 +6,7 @@ and it is there when the metastore has its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,8 +83,8 @@ class MetastoreCatalog(FilesystemCatalog):
             return True
         return is_plain_name(database) and self.metastore.has_database(database)
 
-    def _make_database(self, database: str) -> None:
-        self.metastore.create_database(database, self.database_path(database))
+    def _make_database(self, database: str, properties: Mapping[str, str]) -> None:
+        self.metastore.create_database(database, self.database_path(database), properties)
 
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, the tables in it with their files.
@@ -201,7 +201,7 @@ class MetastoreCatalog(FilesystemCatalog):
             if table is not None and table not in (tables or ()):
                 raise TableNotFoundError(f"Table {name}.{table} cannot be repaired: it has no files in the warehouse.")
             if tables and not self.metastore.has_database(name):
-                self._make_database(name)
+                self._make_database(name, {})
             for found in tables or () if table is None else (table,):
                 schema = load_table(self.table_path(name, found), file_io=self.file_io).schema
                 home = self._home(name, found)
@@ -237,6 +237,17 @@ class ServedCatalog(MetastoreCatalog):
         if database == SYSTEM_DATABASE:
             return True
         return is_plain_name(database) and self.metastore.has_database(database)
+
+    def database_properties(self, database: str) -> dict[str, str] | None:
+        """Properties of a database as the server has them; None where there is no such database."""
+        if database == SYSTEM_DATABASE:
+            return {}
+        return self.metastore.database_properties(database) if is_plain_name(database) else None
+
+    def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        """Let the server change properties of a database."""
+        refuse_system(database)
+        self.metastore.alter_database(database, updates, removals)
 
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, the tables in it with their files.

@@ -147,6 +147,16 @@ def test_names_that_are_taken_or_missing(catalog: FilesystemCatalog) -> None:
     assert not catalog.database_exists("nowhere")
 
 
+def test_databases_have_properties(catalog: FilesystemCatalog) -> None:
+    catalog.create_database("e", properties={"comment": "c", "a": "1"})
+    catalog.alter_database("e", {"b": "2"}, ["a"])
+    assert catalog.database_properties("e") == {"comment": "c", "b": "2", "location": "/tmp"}
+    assert catalog.database_properties("nowhere") is None
+    with pytest.raises(PaimonError, match="Database nowhere does not exist"):
+        catalog.alter_database("nowhere", {"b": "2"}, [])
+    catalog.drop_database("e")
+
+
 def test_lists_have_pages(catalog: FilesystemCatalog, proxy: RestProxy) -> None:
     names = sorted(f"t{number:03}" for number in range(120))
     pages: dict[str, tuple[list[str], str | None]] = {"": (names[:100], "t099"), "t099": (names[100:], None)}

@@ -132,3 +132,11 @@ def test_copies_and_partitions(run: Run) -> None:
     assert _rows(run, "SELECT * FROM r.s.copied") == [(2, "tue"), (3, "mon")]
     run("TRUNCATE TABLE r.s.p")
     assert _rows(run, "SELECT * FROM r.s.p") == []
+
+
+def test_properties_of_databases(run: Run) -> None:
+    run("ALTER DATABASE r.s SET DBPROPERTIES ('team' = 'lake')")
+    told = {row[0]: row[1] for row in run("DESCRIBE DATABASE EXTENDED r.s").collect()}
+    assert (told["Location"], "(team,lake)" in told["Properties"]) == ("/tmp", True)
+    with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):
+        run("DESCRIBE DATABASE r.nowhere")

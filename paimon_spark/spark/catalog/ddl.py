@@ -80,7 +80,7 @@ class NamespacesProxy(AnswerProxy):
         super().__init__(gateway)
         self.catalog_name = catalog_name
         self.catalog = catalog
-        self._found: tuple[JavaObject, str] | None = None
+        self._found: tuple[JavaObject, list[str], dict[str, str]] | None = None
         """The statement that Spark planned last, and the database that it found."""
 
     def listNamespaces(self, *parent: Any) -> JavaObject:
@@ -97,33 +97,38 @@ class NamespacesProxy(AnswerProxy):
         return len(parts) == 1 and self.catalog.database_exists(parts[0])
 
     def loadNamespaceMetadata(self, namespace: Any) -> JavaObject:
-        """Properties of a database: its location. While it plans one statement Spark asks many times."""
+        """Properties of a database, its location. While it plans one statement Spark asks many times."""
         statement, parts = self._statement(), list(namespace)
         found = self._found if statement is not None else None
-        if found is None or [found[1]] != parts or not found[0].equals(statement):
-            found = (statement, self._database(parts))
+        if found is None or found[1] != parts or not found[0].equals(statement):
+            properties = self.catalog.database_properties(parts[0]) if len(parts) == 1 else None
+            if properties is None:
+                raise no_such_namespace(self.gateway, parts)
+            found = (statement, parts, properties)
             self._found = found if statement is not None else None
-        database = found[1]
-        return self.gateway.string_map({"location": self.catalog.database_path(database)})
+        return self.gateway.string_map(found[2])
 
     def createNamespace(self, namespace: Any, metadata: Any) -> None:
-        """CREATE DATABASE; comment and properties are not kept, as in the official filesystem catalog."""
-        parts = list(namespace)
+        """CREATE DATABASE; a directory keeps no comment and properties, as in the official filesystem catalog."""
+        parts, properties = list(namespace), dict(metadata)
         if len(parts) != 1:
             raise PaimonError(f"a database has a name of one part, not {'.'.join(parts)}")
-        if "location" in dict(metadata):
+        if "location" in properties:
             refuse_database_location(self.catalog.database_path(parts[0]))
         if self.catalog.database_exists(parts[0]):
             raise namespace_already_exists(self.gateway, parts)
-        self.catalog.create_database(parts[0])
+        self.catalog.create_database(parts[0], properties=properties)
 
-    def alterNamespace(self, namespace: Any, _changes: Any) -> None:
-        """ALTER DATABASE … SET: refused, a directory keeps no properties."""
+    def alterNamespace(self, namespace: Any, changes: Any) -> None:
+        """ALTER DATABASE … SET, UNSET: refused where the catalog keeps no properties."""
         database = self._database(namespace)
-        raise UnsupportedError(
-            f"Alter database is not supported: {database} is a directory of a filesystem warehouse and keeps no "
-            "properties"
-        )
+        updates, removals = dict[str, str](), list[str]()
+        for each in changes:
+            if each.getClass().getSimpleName() == "SetProperty":
+                updates[each.property()] = each.value()
+            else:
+                removals.append(each.property())
+        self.catalog.alter_database(database, updates, removals)
 
     def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
         """DROP DATABASE [CASCADE]."""

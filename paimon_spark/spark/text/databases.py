@@ -62,11 +62,12 @@ def run_create_database(context: Context, cursor: Cursor) -> DataFrame | None:
     if found is None:
         return None
     catalog, catalog_name, database = found
-    while not cursor.at_end():  # comment and properties are not kept, as in the official filesystem catalog
+    properties: dict[str, str] = {}
+    while not cursor.at_end():  # a directory does not keep them, as in the official filesystem catalog
         if cursor.take("COMMENT"):
-            cursor.string()
+            properties["comment"] = cursor.string()
         elif cursor.take("WITH", "DBPROPERTIES") or cursor.take("WITH", "PROPERTIES"):
-            cursor.properties()
+            properties |= cursor.properties()
         elif cursor.take("LOCATION") or cursor.take("MANAGED", "LOCATION"):
             refuse_database_location(catalog.database_path(database))
         else:
@@ -76,7 +77,24 @@ def run_create_database(context: Context, cursor: Cursor) -> DataFrame | None:
             "SCHEMA_ALREADY_EXISTS",
             f"Cannot create schema {quoted((catalog_name, database))} because it already exists.",
         )
-    catalog.create_database(database, ignore_if_exists=tolerant)
+    catalog.create_database(database, ignore_if_exists=tolerant, properties=properties)
+    return empty(context)
+
+
+def run_alter_database(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run ALTER DATABASE … SET, the cursor standing behind these words; None for one of Spark's."""
+    found = named_database(context, cursor.name())
+    if found is None:
+        return None
+    catalog, catalog_name, database = found
+    updates: dict[str, str] = {}
+    if cursor.take("SET", "DBPROPERTIES") or cursor.take("SET", "PROPERTIES"):
+        updates = cursor.properties()
+    else:
+        cursor.finish()
+    cursor.finish()
+    _database(catalog, catalog_name, database)
+    catalog.alter_database(database, updates, ())
     return empty(context)
 
 
@@ -105,18 +123,26 @@ def run_drop_database(context: Context, cursor: Cursor) -> DataFrame | None:
 
 def run_describe_database(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run DESCRIBE DATABASE, the cursor standing behind these words; None for one of Spark's."""
-    cursor.take("EXTENDED")
+    is_extended = cursor.take("EXTENDED")
     found = named_database(context, cursor.name())
     if found is None:
         return None
     cursor.finish()
     catalog, catalog_name, database = found
-    _database(catalog, catalog_name, database)
+    properties = catalog.database_properties(database)
+    if properties is None:
+        raise schema_not_found((catalog_name, database))
+    location, comment = properties.pop("location", catalog.database_path(database)), properties.pop("comment", None)
+    owner = properties.pop("owner", None)
     rows = [
         ("Catalog Name", catalog_name),
         ("Namespace Name", database),
-        ("Location", catalog.database_path(database)),
+        *([] if comment is None else [("Comment", comment)]),
+        ("Location", location),
+        *([] if owner is None else [("Owner", owner)]),
     ]
+    if is_extended and properties:
+        rows.append(("Properties", f"({','.join(f'({key},{text})' for key, text in sorted(properties.items()))})"))
     return rows_frame(context, (ResultColumn("info_name"), ResultColumn("info_value")), rows)
 
 

@@ -270,6 +270,7 @@ def _describe(context: Context, cursor: Cursor) -> DataFrame | None:
 
 _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     (("ALTER", "TABLE"), run_alter_table),
+    *((("ALTER", word), databases.run_alter_database) for word in databases.DATABASE_WORDS),
     (("DROP", "TABLE"), run_drop_table),
     *((("DROP", word), databases.run_drop_database) for word in databases.DATABASE_WORDS),
     (("TRUNCATE", "TABLE"), _truncate),
