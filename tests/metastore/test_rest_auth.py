@@ -1,4 +1,7 @@
-"""Who asks a REST catalog: signatures equal Java's, tokens that end are renewed and never shown."""
+"""Who asks a REST catalog: signatures equal Java's, tokens that end are renewed and never shown.
+
+The options `token.*`, `dlf.*`, `header.*` and `data-token.enabled`.
+"""
 
 from __future__ import annotations
 
