@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -268,3 +268,10 @@ def test_a_rename_that_was_stopped_is_finished_by_the_next(
         with pytest.raises(PaimonError, match="'four' already exists"):
             table.tags.rename(name, "four")
     assert {"drei", "four"} <= set(table.tags.names())
+
+
+def test_older_than_with_an_offset_is_that_moment() -> None:
+    moment = datetime(2024, 1, 31, 7, tzinfo=UTC).timestamp()
+    assert tags.parse_older_than("2024-01-31 12:00:00+05:00").timestamp() == moment
+    assert tags.parse_older_than("2024-01-31T04:30:00-02:30").timestamp() == moment
+    assert tags.parse_older_than("2024-01-31").timestamp() == datetime(2024, 1, 31).timestamp()

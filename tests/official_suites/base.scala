@@ -100,7 +100,7 @@ package org.apache.spark.sql.streaming {
 
   trait StreamTest extends org.apache.spark.sql.QueryTest with TimeLimits {
     protected implicit val signaler: Signaler = ThreadSignaler
-    protected val streamingTimeout: Span = Span(100, Seconds)
+    protected val streamingTimeout: Span = Span(600, Seconds) // the runner has a limit of its own
   }
 }
 

@@ -51,6 +51,8 @@ def session(jars: list[str], warehouse: str) -> Any:
 
     import paimon_spark
 
+    os.environ["TZ"] = "America/Los_Angeles"  # as the JVM's
+    time.tzset()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Java Paimon has a data source of the same name only in its Spark module, which is not here.
     spark = (

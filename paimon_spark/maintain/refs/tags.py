@@ -339,12 +339,13 @@ def snapshot_to_tag(table: FileStoreTable, snapshot_id: int | None, verb: str) -
 
 
 def parse_older_than(text: str) -> datetime:
-    """Return the local time of ``2024-01-31`` or ``2024-01-31 10:20:30[.123]``.
+    """Return the local time of ``2024-01-31`` or ``2024-01-31 10:20:30[.123]``; an offset (``+02:00``) counts.
 
     Raises:
         PaimonError: the text is no time.
     """
     try:
-        return datetime.fromisoformat(text.strip()).replace(tzinfo=None)
-    except ValueError as error:
+        found = datetime.fromisoformat(text.strip())
+        return found if found.tzinfo is None else found.astimezone().replace(tzinfo=None)
+    except (ValueError, OverflowError) as error:
         raise PaimonError(f"older_than '{text}' is no time like '2024-01-31 10:20:30'.") from error
