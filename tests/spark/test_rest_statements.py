@@ -15,6 +15,8 @@ from tests.support.warehouses import FRONTS, Run, run_by
 
 pytestmark = pytest.mark.spark
 _NUMBERS = itertools.count()
+of_catalog = pytest.mark.parametrize("run", ["catalog"], indirect=True)
+"""Tests whose statements are the same by either front."""
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,7 @@ def test_a_query_that_fails_leaves_no_name(run: Run) -> None:
     assert _rows(run, "SELECT * FROM r.s.broken") == [(1,)]
 
 
+@of_catalog
 def test_frames_streams_and_paths(session: SparkSession, run: Run, options: dict[str, str], tmp_path: Path) -> None:
     run("CREATE TABLE r.s.f (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")
     session.createDataFrame([(1, "a")], "k INT, v STRING").writeTo("r.s.f").append()
@@ -116,6 +119,7 @@ def test_frames_streams_and_paths(session: SparkSession, run: Run, options: dict
     assert _rows(run, "SELECT count(*) FROM r.s.saved") == [(2,)]
 
 
+@of_catalog
 def test_columns_that_rows_bring(run: Run, session: SparkSession) -> None:
     run("CREATE TABLE r.s.w (k INT, v STRING)")
     rows = session.createDataFrame([(1, "a", 2)], "k INT, v STRING, w INT")
@@ -123,6 +127,7 @@ def test_columns_that_rows_bring(run: Run, session: SparkSession) -> None:
     assert _rows(run, "SELECT k, v, w FROM r.s.w") == [(1, "a", 2)]
 
 
+@of_catalog
 def test_copies_and_partitions(run: Run) -> None:
     run("CREATE TABLE r.s.p (k INT, day STRING) PARTITIONED BY (day)")
     run("INSERT INTO r.s.p VALUES (1, 'mon'), (2, 'tue')")
