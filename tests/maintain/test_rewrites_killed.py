@@ -19,7 +19,7 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
-from paimon_spark.errors import CommitError, OptionError, PaimonError
+from paimon_spark.errors import CommitConflictError, CommitError, OptionError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.row_order import RowOrder
 from paimon_spark.maintain.compact.scope import CompactScope
