@@ -16,8 +16,10 @@ from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFound
 from paimon_spark.maintain.expire import snapshots as expire_snapshots
 from paimon_spark.maintain.expire.snapshots import retain_latest_only
 from paimon_spark.maintain.files import needed_files, orphan_files
+from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.maintain.refs import branches, fast_forward, rollback, tags
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -268,6 +270,23 @@ def test_a_snapshot_that_expires_meanwhile_is_no_damage(table: FileStoreTable, m
     once(monkeypatch, orphan_files, "named_files", 1, more)
     orphan_files.remove_files_before(table, 1)
     assert rows(table) == {5: "v5"}
+
+
+def test_a_first_snapshot_that_expires_while_it_is_kept(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its manifest lists go with it: that is no damage, and nothing is deleted."""
+    plain, first = UnusedFiles.keep_live, table.snapshots.ids()[0]
+    latest = rows(table)
+
+    def expired(unused: UnusedFiles, snapshot: Snapshot) -> None:
+        if snapshot.id == first:
+            os.remove(table.paths.snapshot_path(first))
+            os.remove(table.paths.manifest_path(snapshot.base_manifest_list))
+        plain(unused, snapshot)
+
+    monkeypatch.setattr(UnusedFiles, "keep_live", expired)
+    with pytest.raises(SnapshotNotFoundError, match=rf"Snapshot {first} of .* expired meanwhile: try again"):
+        needed_files.unneeded_names(table, {"data-no": None})
+    assert rows(table) == latest
 
 
 @pytest.mark.parametrize("own", [True, False])

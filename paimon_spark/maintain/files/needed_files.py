@@ -101,13 +101,29 @@ def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
     for number, snapshot in enumerate(_all_at_once(table, store.get, store.ids())):
         unused.keep_metadata(snapshot, changelog=True)
         if number == 0:
-            unused.keep_live(snapshot)
+            _keep_first(unused, store, snapshot)
         _keep_added(unused, snapshot.delta_list)
         own = snapshot.changelog_list
         if own is not None and (number or table.file_io.exists(table.paths.manifest_path(own.name))):
             _keep_added(unused, own)
     _keep_tags(unused, TagStore(table.file_io, paths), None)
     _keep_changelogs(unused, paths, ())
+
+
+def _keep_first(unused: UnusedFiles, store: SnapshotStore, snapshot: Snapshot) -> None:
+    """Keep what lives in the first snapshot, which an expiry at the same time may take away.
+
+    Raises:
+        SnapshotNotFoundError: it did.
+    """
+    try:
+        unused.keep_live(snapshot)
+    except ExpiredFileError as error:
+        if store.exists(snapshot.id):
+            raise
+        raise SnapshotNotFoundError(
+            f"Snapshot {snapshot.id} of {unused.table.path} expired meanwhile: try again. Nothing was deleted."
+        ) from error
 
 
 def _keep_tags(unused: UnusedFiles, store: TagStore, bounds: tuple[int, int] | None) -> None:
