@@ -67,6 +67,11 @@ def levels(table: FileStoreTable) -> dict[tuple[str, int], list[int]]:
     return found
 
 
+def sizes(table: FileStoreTable) -> list[int]:
+    """Bytes of each live file."""
+    return [entry.file.file_size for entry in table.manifests.live_entries(table.snapshots.latest())]
+
+
 def contents(sql: SparkSession, name: str) -> list[tuple[Any, ...]]:
     return sorted((row.k, row.v) for row in sql.table(f"co.{name}").collect())
 
@@ -91,7 +96,7 @@ CHOICES = {
 
 @pytest.mark.parametrize("arguments", CHOICES)
 def test_what_is_compacted(sql: SparkSession, warehouse: Path, name: str, arguments: str) -> None:
-    assert call(sql, f"compact(table => '{name}', {arguments})") == [(True,)]
+    assert call(sql, f"compact(table => '{name}', {arguments})")[0][0] is True
     table, chosen = table_of(warehouse, name), CHOICES[arguments]
     assert {place for place, found in levels(table).items() if found == [5]} == chosen
     assert table.snapshots.latest_id() == (3 if chosen else 2)
@@ -149,10 +154,10 @@ def test_methods(sql: SparkSession, warehouse: Path, name: str) -> None:
 
 def test_expiry_comes_after_it_although_the_table_is_write_only(sql: SparkSession, warehouse: Path, name: str) -> None:
     one = "snapshot.num-retained.min=1,snapshot.num-retained.max=1"
-    assert call(sql, f"compact(table => '{name}', options => 'write-only=true,{one}')") == [(True,)]
+    assert call(sql, f"compact(table => '{name}', options => 'write-only=true,{one}')")[0][0] is True
     assert table_of(warehouse, name).snapshots.ids() == [1, 2, 3]
     sql.sql(f"INSERT INTO co.{name} SELECT * FROM co.{name}")
-    assert call(sql, f"compact(table => '{name}', options => '{one}')") == [(True,)]
+    assert call(sql, f"compact(table => '{name}', options => '{one}')")[0][0] is True
     assert table_of(warehouse, name).snapshots.ids() == [5]
     assert contents(sql, name) == ROWS
 
@@ -169,7 +174,11 @@ def test_a_job_does_what_the_driver_does(
         return in_tasks(spark, table, rewrites)
 
     monkeypatch.setattr(compact_job, "rewrite_in_tasks", watched)
-    assert call(sql, f"compact(table => '{name}')") == [(True,)]
+    before = sizes(table_of(warehouse, name))
+    [(done, made, *rewritten)] = call(sql, f"compact(table => '{name}')")
+    after = sizes(table_of(warehouse, name))
+    assert (done, made) == (True, table_of(warehouse, name).snapshots.latest_id())
+    assert rewritten == [len(before), sum(before), len(after), sum(after)]
     assert seen == [6]
     assert levels(table_of(warehouse, name)) == {place: [5] for place in BOTH_DAYS}
     assert contents(sql, name) == ROWS

@@ -88,7 +88,7 @@ def test_descriptors(catalog: SparkSession, warehouse: Path) -> None:
     shown = dict(rows(catalog, "SELECT k, sys.descriptor_to_string(b) FROM described"))
     assert shown.pop(3) is None
     assert all(
-        re.fullmatch(r"BlobDescriptor\{version=2, uri='.*\.blob', offset=4, length=\d}", text)
+        re.fullmatch(r"BlobDescriptor\{version=2, uri='.*\.blob', offset=\d+, length=\d}", text)
         for text in shown.values()
     )
     catalog.sql("ALTER TABLE described SET TBLPROPERTIES ('blob-as-descriptor' = 'false')")
