@@ -126,7 +126,7 @@ class Model:
         self.engine = engine
         self.rows: list[Row] = []
         self.graves: dict[Row, Row] = {}
-        """Rows that were deleted: a partial update that comes later fills them in (Java does)."""
+        """Rows that were deleted: a partial update or an aggregation that comes later goes on from them, as in Java."""
 
     def merge(self, source: list[Row], on: str, clauses: dict[str, list[Clause]]) -> bool:
         """Do what a MERGE does; False where a row is changed twice, which it must not."""
@@ -167,7 +167,7 @@ class Model:
             value = tuple(row[f"v{at}"])
             if deed != "INSERT":
                 gone.add(row.at)
-            if deed == "DELETE" and self.engine == "partial-update":
+            if deed == "DELETE" and self.engine in ("partial-update", "aggregation"):
                 self.graves[self.rows[row.at][:2]] = self.rows[row.at]
             if deed != "DELETE":
                 new.append((row.at, value))
@@ -185,7 +185,7 @@ class Model:
             self.rows.append(value)
             return
         old = next((row for row in self.rows if row[:2] == value[:2]), None)
-        if old is None and self.engine == "partial-update":
+        if old is None and self.engine in ("partial-update", "aggregation"):
             old = self.graves.pop(value[:2], None)
         elif old is not None:
             self.rows.remove(old)
