@@ -237,7 +237,8 @@ from paimon_spark.spark.jobs import compact_job
 compact_job._DRIVER_BYTES = 0  # so that tasks of the server do it
 for days in ("1", "2"):
     sql("INSERT INTO t SELECT id, 'c', dt FROM t WHERE dt <> :d", args={"d": days})
-print([row[:1] for row in sql("CALL sys.compact(table => 't')")], sql("SELECT level, partition, record_count FROM `t$files`"))
+done = [row[:1] for row in sql("CALL sys.compact(table => 't')")]
+print(done, sql("SELECT level, partition, record_count FROM `t$files`"))
 from pyspark.sql.functions import col
 for name, key in (("k", "'primary-key' = 'id,dt', "), ("n", "")):
     sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING, s STRUCT<x: INT>, dt STRING NOT NULL) PARTITIONED BY (dt) "
