@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.metastore.jdbc import JdbcMetastore
 from paimon_spark.metastore.metastore import Metastore, TableHome
-from paimon_spark.metastore.rest import RestMetastore
 from paimon_spark.metastore.rest_table import SCHEME, catalog_root
 from paimon_spark.options import reaching_options
 
@@ -61,6 +60,8 @@ def metastore_of(options: Mapping[str, str], *, opens: bool = False) -> Metastor
     if kind:
         check_kind(kind)
     if kind == "rest":
+        from paimon_spark.metastore.rest import RestMetastore  # whoever looks up `register` does without it
+
         return RestMetastore.of(reaching_options(options), again=opens)
     if kind == "jdbc":
         return JdbcMetastore.of(options)

@@ -80,7 +80,7 @@ def test_paths_of_queries(catalog: SparkSession, table: str) -> None:
 
 def test_sparks_own_reader_reads_our_files(catalog: SparkSession) -> None:
     """Values, and paths of them that it takes out of the typed columns itself."""
-    path = catalog.sql("SHOW CREATE TABLE t").first()[0].partition("LOCATION '")[2].partition("'")[0]
+    path = catalog.sql("SHOW TBLPROPERTIES t ('path')").first().value
     files = [str(file) for file in Path(path.removeprefix("file:")).rglob("*.parquet")]
     assert any("typed_value" in str(pq.read_schema(file)) for file in files)
     found = catalog.read.schema("id int, v variant").parquet(*files)

@@ -26,6 +26,7 @@ from paimon_spark.spark.source.partition_by import listed_columns
 from paimon_spark.spark.source.stream_writer import CHECKPOINT, needs_checkpoint, refuse_output_mode
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.table.paths import is_path_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -177,8 +178,8 @@ def _to_table(
         given = {key: value for key, value in _options(self).items() if key.lower() not in _OF_SPARK}
         path = _path_of(spark, self, parts, given)
         database = parts[-2] if len(parts) > 1 else spark.catalog.currentDatabase()
-        own = source_options_of(spark, catalog or "", database, parts[-1])
-        return _start(self, plain_start, {**given, **({"path": path} if own is None else own)})
+        named = None if is_path_name(parts[-1]) else source_options_of(spark, catalog or "", database, parts[-1])
+        return _start(self, plain_start, {**given, **({"path": path} if named is None else named)})
 
     return to_table
 
