@@ -6,8 +6,10 @@ import json
 import logging
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -93,7 +95,8 @@ def catalog(options: dict[str, str], proxy: RestProxy) -> Iterator[FilesystemCat
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between attempts, which are not made."""
     pauses: list[float] = []
-    monkeypatch.setattr(rest_client.time, "sleep", pauses.append)
+    own = SimpleNamespace(**{**vars(time), "sleep": pauses.append})  # other threads of the process sleep too
+    monkeypatch.setattr(rest_client, "time", own)
     return pauses
 
 
