@@ -272,6 +272,22 @@ def test_a_snapshot_that_expires_meanwhile_is_no_damage(table: FileStoreTable, m
     assert rows(table) == {5: "v5"}
 
 
+def test_a_later_snapshot_that_expires_while_it_is_kept(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several snapshots expire at once: the list of what a later one added is gone, too."""
+    plain, (first, second) = UnusedFiles.keep_live, table.snapshots.ids()[:2]
+    gone = table.snapshots.get(second)
+
+    def expired(unused: UnusedFiles, snapshot: Snapshot) -> None:
+        plain(unused, snapshot)
+        if snapshot.id == first:
+            os.remove(table.paths.snapshot_path(second))
+            os.remove(table.paths.manifest_path(gone.delta_manifest_list))
+
+    monkeypatch.setattr(UnusedFiles, "keep_live", expired)
+    with pytest.raises(SnapshotNotFoundError, match=rf"Snapshot {second} of .* expired meanwhile: try again"):
+        needed_files.unneeded_names(table, {"data-no": None})
+
+
 def test_a_first_snapshot_that_expires_while_it_is_kept(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its manifest lists go with it: that is no damage, and nothing is deleted."""
     plain, first = UnusedFiles.keep_live, table.snapshots.ids()[0]

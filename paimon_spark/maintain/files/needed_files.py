@@ -9,7 +9,7 @@ or deleted tag.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
@@ -99,30 +99,32 @@ def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
     table = unused.table
     store = SnapshotStore(table.file_io, paths)
     for number, snapshot in enumerate(_all_at_once(table, store.get, store.ids())):
-        unused.keep_metadata(snapshot, changelog=True)
-        if number == 0:
-            _keep_first(unused, store, snapshot)
-        _keep_added(unused, snapshot.delta_list)
-        own = snapshot.changelog_list
-        if own is not None and (number or table.file_io.exists(table.paths.manifest_path(own.name))):
-            _keep_added(unused, own)
+        with _expiring(store, snapshot):
+            unused.keep_metadata(snapshot, changelog=True)
+            if number == 0:
+                unused.keep_live(snapshot)
+            _keep_added(unused, snapshot.delta_list)
+            own = snapshot.changelog_list
+            if own is not None and (number or table.file_io.exists(table.paths.manifest_path(own.name))):
+                _keep_added(unused, own)
     _keep_tags(unused, TagStore(table.file_io, paths), None)
     _keep_changelogs(unused, paths, ())
 
 
-def _keep_first(unused: UnusedFiles, store: SnapshotStore, snapshot: Snapshot) -> None:
-    """Keep what lives in the first snapshot, which an expiry at the same time may take away.
+@contextlib.contextmanager
+def _expiring(store: SnapshotStore, snapshot: Snapshot) -> Iterator[None]:
+    """Tell a file of a snapshot that is missing since it expired at the same time from one that is lost.
 
     Raises:
-        SnapshotNotFoundError: it did.
+        SnapshotNotFoundError: the snapshot expired.
     """
     try:
-        unused.keep_live(snapshot)
+        yield
     except ExpiredFileError as error:
         if store.exists(snapshot.id):
             raise
         raise SnapshotNotFoundError(
-            f"Snapshot {snapshot.id} of {unused.table.path} expired meanwhile: try again. Nothing was deleted."
+            f"Snapshot {snapshot.id} of the table expired meanwhile: try again. Nothing was deleted. {error}"
         ) from error
 
 
