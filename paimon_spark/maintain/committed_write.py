@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import tell_written
+from paimon_spark.errors import CommittedError, PaimonError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.visibility import wait_until_visible
@@ -49,6 +50,7 @@ def commit_write(
     Raises:
         CommitConflictError: another commit changed what this one relies on; nothing was committed.
         CommitStateUnknownError: it is not known whether the commit took place.
+        CommittedError: the rows are committed, but reads do not see them in time, or that cannot be found out.
     """
     made = put(
         table,
@@ -73,5 +75,13 @@ def commit_write(
             execute=execute,
         )
     if micro_batch is None:
-        wait_until_visible(table, messages, made)
+        try:
+            wait_until_visible(table, messages, made)
+        except CommittedError:
+            raise
+        except PaimonError as error:
+            raise CommittedError(
+                f"Snapshot {made} of {table.path} holds the rows; do not write them again. Whether reads see them is not "
+                f"known: {error}"
+            ) from error
     return compacted or made

@@ -14,7 +14,8 @@ import paimon_spark
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.commit import file_store_commit
 from paimon_spark.commit.metadata_commit import commit_statistics
-from paimon_spark.errors import CommitError
+from paimon_spark.errors import CommitError, CommittedError, StorageError
+from paimon_spark.maintain import committed_write
 from paimon_spark.maintain.compact.index_rewrite import rewrite_file_index
 from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.copy_table import copy_table
@@ -125,4 +126,18 @@ def test_rows_that_reads_do_not_see_in_time_stay(tmp_path: Path) -> None:
     with pytest.raises(CommitError, match="holds the rows"):
         table.append(ROWS)
     paimon_spark.open_table(path, write_only=False).compact()
+    assert paimon_spark.open_table(path).scan().to_arrow().num_rows == 3
+
+
+def test_rows_stay_where_nobody_can_tell_whether_reads_see_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_given: Any) -> None:
+        raise StorageError("the store does not answer")
+
+    path = str(tmp_path / "d.db" / "t")
+    table = paimon_spark.create_table(path, SCHEMA)
+    monkeypatch.setattr(committed_write, "wait_until_visible", unreachable)
+    with pytest.raises(CommittedError, match="holds the rows; do not write them again.*does not answer"):
+        table.append(ROWS)
     assert paimon_spark.open_table(path).scan().to_arrow().num_rows == 3
