@@ -81,7 +81,7 @@ def commit_write(
             raise
         except PaimonError as error:
             raise CommittedError(
-                f"Snapshot {made} of {table.path} holds the rows; do not write them again. Whether reads see them is not "
-                f"known: {error}"
+                f"Snapshot {made} of {table.path} holds the rows; do not write them again. Whether reads see them is "
+                f"not known: {error}"
             ) from error
     return compacted or made

@@ -138,6 +138,6 @@ def test_rows_stay_where_nobody_can_tell_whether_reads_see_them(
     path = str(tmp_path / "d.db" / "t")
     table = paimon_spark.create_table(path, SCHEMA)
     monkeypatch.setattr(committed_write, "wait_until_visible", unreachable)
-    with pytest.raises(CommittedError, match="holds the rows; do not write them again.*does not answer"):
+    with pytest.raises(CommittedError, match=r"holds the rows; do not write them again.*does not answer"):
         table.append(ROWS)
     assert paimon_spark.open_table(path).scan().to_arrow().num_rows == 3
