@@ -24,7 +24,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.committed_write import commit_write
 from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, with_named_partitions
-from paimon_spark.maintain.files.deletion import delete_messages, delete_written
+from paimon_spark.maintain.files.deletion import delete_files, delete_written
 from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
 from paimon_spark.maintain.row_level import (
     check_row_delete,
@@ -99,8 +99,7 @@ def _commit(
     table: FileStoreTable, plan: WritePlan, messages: list[TaskMessage], overwrite: OverwriteSpec | None, **how: Any
 ) -> int | None:
     user = plan.postponed_user or new_user(table.options)
-    with undone_where_void(lambda: delete_messages(table, messages)):
-        return commit_write(table, plan, messages, commit_user=user, overwrite=overwrite, **how)
+    return commit_write(table, plan, messages, commit_user=user, overwrite=overwrite, **how)
 
 
 def _with_rows_again(
@@ -183,7 +182,8 @@ def _write_postponed(
             own_groups = [group for group in groups if numbers[group.partition] == number]
             messages.append(write_batches(plan, read_postponed_rows(fixed, own_groups, chunk_bytes(plan)), 0))
         whole = replace(staging, postponed_user=None, rows_read=False)
-        made = _commit(table, whole, messages, overwrite)
+        with undone_where_void(lambda: delete_files(table, staged_message.packs)):
+            made = _commit(table, whole, messages, overwrite)
         tell_written(table, [staged_message], None, made)
         return made
     finally:

@@ -123,7 +123,7 @@ def commit(
             refused if a later snapshot changed rows of the buckets, in the range of the keys, that it changes itself.
         of_rows: with ``rows_read``, in a table with data evolution: the rows and columns that were read.
         after_commit: called with each published snapshot: the place for expiry, tags and notifications. What it raises
-            is raised here, although the snapshot stands.
+            is raised here, although the snapshot stands; an error of this package as `CommittedError`.
         searched: a snapshot; neither it nor one before it is of this user and identifier, or a later one of the user.
 
     Returns:
@@ -134,7 +134,7 @@ def commit(
             is in the table, and their files may be deleted.
         CommitStateUnknownError: the store gave no clear answer; nothing may be deleted. The message says how to find
             out.
-        CommittedError: the rows are committed; only their compaction failed, as the message says.
+        CommittedError: the rows are committed; only their compaction, or what follows a commit, failed.
         CommitError: nothing was committed, for the reason given.
         UnsupportedError: an option asks for something that commits cannot do yet.
     """
@@ -224,7 +224,13 @@ def _commit_parts(
             ) from error
         last = snapshot.id
         if after_commit is not None:
-            after_commit(snapshot)
+            try:
+                after_commit(snapshot)
+            except PaimonError as error:
+                raise CommittedError(
+                    f"Snapshot {last} of {table.path} holds what was written; do not write it again. What follows a "
+                    f"commit failed: {error}"
+                ) from error
     return last
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from paimon_spark.errors import CommitStateUnknownError, CommittedError, PaimonError
+
+_LOG = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -23,5 +26,8 @@ def undone_where_void(undo: Callable[[], object]) -> Iterator[None]:
     except (CommitStateUnknownError, CommittedError):
         raise
     except PaimonError:
-        undo()
+        try:
+            undo()
+        except Exception as failed:  # noqa: BLE001 - what is left are orphans; the first error says what went wrong
+            _LOG.warning("What a void commit has left could not be deleted: %s", failed)
         raise

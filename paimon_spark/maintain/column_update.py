@@ -23,8 +23,10 @@ import pyarrow as pa
 from paimon_spark.commit.changes import collect_changes
 from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
+from paimon_spark.maintain.files.deletion import delete_messages
 from paimon_spark.maintain.row_deletion import commit_deletions
 from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
 from paimon_spark.read.data_evolution_read import read_data_evolution
@@ -276,7 +278,7 @@ def _delete_files(table: FileStoreTable, messages: Iterable[CommitMessage]) -> N
 
 def commit_columns(
     table: FileStoreTable,
-    messages: Sequence[TaskMessage | CommitMessage],
+    messages: Sequence[TaskMessage],
     snapshot: Snapshot,
     operation: Operation,
     *,
@@ -284,6 +286,8 @@ def commit_columns(
     deleted: Sequence[DeletedPositions] = (),
 ) -> int | None:
     """Commit new files of columns, with whatever else a statement does in the same snapshot.
+
+    Where nothing was committed, for certain, the files of the tasks are deleted.
 
     Args:
         table: with the options of the statement.
@@ -297,26 +301,27 @@ def commit_columns(
         UnsupportedError: a global index holds values of a changed column, and is not to be dropped.
         CommitConflictError: another commit changed the same values, what they depend on, or the ranges of row ids.
     """
-    added = collect_changes(messages).append.files
-    written = [entry for entry in added if entry.file.first_row_id is not None]
-    names = {name for entry in written for name in entry.file.write_cols or ()}
-    ranges = [(entry.file.first_row_id or 0, entry.file.row_count) for entry in written]
-    read = None if columns_read is None else {*names, *columns_read}
-    how: dict[str, Any] = {
-        "operation": operation,
-        "planned_on": SnapshotIdentity.of(snapshot),
-        "rows_read": True,
-        "after_commit": maintenance(table),
-    }
-    partitions = {entry.partition for entry in written}
-    dropped = [
-        CommitMessage(entry.partition, entry.bucket, -1, (), index_changes=(replace(entry, kind=FileKind.DELETE),))
-        for entry in _indexes_to_drop(table, snapshot, names, partitions)
-    ]
-    everything = [*messages, *dropped]
-    if deleted:
-        return commit_deletions(table, everything, snapshot.id, deleted, columns_read=read, ranges=ranges, **how)
-    return commit(table, everything, of_rows=RowsRead.of(table.schema, ranges, read), **how)
+    with undone_where_void(lambda: delete_messages(table, messages)):
+        added = collect_changes(messages).append.files
+        written = [entry for entry in added if entry.file.first_row_id is not None]
+        names = {name for entry in written for name in entry.file.write_cols or ()}
+        ranges = [(entry.file.first_row_id or 0, entry.file.row_count) for entry in written]
+        read = None if columns_read is None else {*names, *columns_read}
+        how: dict[str, Any] = {
+            "operation": operation,
+            "planned_on": SnapshotIdentity.of(snapshot),
+            "rows_read": True,
+            "after_commit": maintenance(table),
+        }
+        partitions = {entry.partition for entry in written}
+        dropped = [
+            CommitMessage(entry.partition, entry.bucket, -1, (), index_changes=(replace(entry, kind=FileKind.DELETE),))
+            for entry in _indexes_to_drop(table, snapshot, names, partitions)
+        ]
+        everything: list[TaskMessage | CommitMessage] = [*messages, *dropped]
+        if deleted:
+            return commit_deletions(table, everything, snapshot.id, deleted, columns_read=read, ranges=ranges, **how)
+        return commit(table, everything, of_rows=RowsRead.of(table.schema, ranges, read), **how)
 
 
 def _indexes_to_drop(

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import tell_written
+from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommittedError, PaimonError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.after_write import compact_after_write
+from paimon_spark.maintain.files.deletion import delete_messages
 from paimon_spark.maintain.visibility import wait_until_visible
+from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:
     from paimon_spark.commit.overwrite import OverwriteSpec
     from paimon_spark.maintain.compact.compaction import Executor
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.write.message import CommitMessage, TaskMessage
+    from paimon_spark.write.message import CommitMessage
     from paimon_spark.write.plan import WritePlan
 
 
@@ -35,12 +38,14 @@ def commit_write(
 ) -> int | None:
     """Make what the tasks of a write wrote one snapshot; return its id, or that of the compaction which followed.
 
+    Where nothing was committed, for certain, the files of the tasks are deleted.
+
     Args:
         table: the table to commit to.
         plan: of the write.
         messages: of all tasks.
         commit_user: who commits.
-        others: what the same commit takes in besides: files that are replaced, logs that are deleted.
+        others: what the same commit takes in besides: files that are replaced; messages of tasks, such as logs.
         overwrite: what is replaced; None appends.
         operation: what the snapshot says; None: whether rows were added or replaced, as in Java.
         put: makes the snapshot, with the arguments of `commit`.
@@ -52,16 +57,18 @@ def commit_write(
         CommitStateUnknownError: it is not known whether the commit took place.
         CommittedError: the rows are committed, but reads do not see them in time, or that cannot be found out.
     """
-    made = put(
-        table,
-        [*messages, *others],
-        commit_user=commit_user,
-        overwrite=overwrite,
-        operation=operation or ("WRITE" if overwrite is None else "OVERWRITE"),
-        planned_on=plan.snapshot,
-        rows_read=plan.rows_read,
-        after_commit=maintenance(table),
-    )
+    written = [*messages, *(other for other in others if isinstance(other, TaskMessage))]
+    with undone_where_void(lambda: delete_messages(table, written)):
+        made = put(
+            table,
+            [*messages, *others],
+            commit_user=commit_user,
+            overwrite=overwrite,
+            operation=operation or ("WRITE" if overwrite is None else "OVERWRITE"),
+            planned_on=plan.snapshot,
+            rows_read=plan.rows_read,
+            after_commit=maintenance(table),
+        )
     tell_written(table, messages, operation, made)
     compacted = None
     if plan.postponed_user is None:

@@ -15,6 +15,7 @@ import numpy as np
 from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
 from paimon_spark.write.deletion_vectors import DeletedRows, changed_vectors, delete_index_files
@@ -70,21 +71,10 @@ def commit_deletions(
         known = [(file.first_row_id, file.row_count) for file in files if file.first_row_id is not None]
         how["of_rows"] = RowsRead.of(table.schema, [*known, *ranges], columns_read)
     index = [CommitMessage(changes[-1].partition, changes[-1].bucket, -1, (), index_changes=changes)]
-    published: list[int] = []
-
-    def note(snapshot: Snapshot) -> None:
-        published.append(snapshot.id)
-        if after_commit is not None:
-            after_commit(snapshot)
-
-    try:
-        made = commit(table, [*messages, *index], after_commit=note, **how)
-        tell(replace(RowCounts.deleted(sum(len(each.positions) for each in rows)), snapshot_id=made))
-        return made
-    except CommitConflictError:
-        if not published:
-            delete_index_files(table, changes)
-        raise
+    with undone_where_void(lambda: delete_index_files(table, changes)):
+        made = commit(table, [*messages, *index], after_commit=after_commit, **how)
+    tell(replace(RowCounts.deleted(sum(len(each.positions) for each in rows)), snapshot_id=made))
+    return made
 
 
 def _deleted_files(

@@ -15,6 +15,7 @@ import numpy as np
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.compaction import Executor, rewrite_here
@@ -192,7 +193,7 @@ def remove_rows(
     if changes:
         first = removed[0].entry
         messages.append(CommitMessage(first.partition, first.bucket, first.total_buckets, (), index_changes=changes))
-    try:
+    with undone_where_void(lambda: _discard(table, messages, changes)):
         made = commit(
             table,
             messages,
@@ -201,11 +202,8 @@ def remove_rows(
             rows_read=True,
             after_commit=maintenance(table),
         )
-        tell(replace(RowCounts.deleted(sum(len(rows.positions) for rows in removed)), snapshot_id=made))
-        return made
-    except CommitConflictError:
-        _discard(table, messages, changes)
-        raise
+    tell(replace(RowCounts.deleted(sum(len(rows.positions) for rows in removed)), snapshot_id=made))
+    return made
 
 
 def _discard(

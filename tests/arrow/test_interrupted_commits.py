@@ -1,4 +1,7 @@
-"""A commit that is interrupted, or followed by an error, once its snapshot is there: no file of it is deleted."""
+"""A commit that is interrupted, or followed by an error, once its snapshot is there: no file of it is deleted.
+
+One that is void for certain leaves none.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,17 @@ import paimon_spark
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.commit import file_store_commit
 from paimon_spark.commit.metadata_commit import commit_statistics
-from paimon_spark.errors import CommitError, CommittedError, StorageError
+from paimon_spark.errors import CommitConflictError, CommitError, CommittedError, StorageError
 from paimon_spark.maintain import committed_write
 from paimon_spark.maintain.compact.index_rewrite import rewrite_file_index
 from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.copy_table import copy_table
 from paimon_spark.maintain.files.unexisting_files import remove_unexisting_files
 from paimon_spark.spec.statistics_file import Statistics
+from paimon_spark.table.schema_change import SetOption
+from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import load_table
+from tests.support.commits import files_below
 
 ROWS = pa.table({"k": pa.array([1, 2, 3], pa.int32()), "v": ["a", "b", "c"]})
 SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string())])
@@ -117,6 +123,16 @@ def test_an_interrupt_behind_the_publication(table: ArrowTable, case: str, monke
     assert latest is not None
     if latest.statistics is not None:
         assert found.file_io.exists(found.paths.statistics_path(latest.statistics))
+
+
+@pytest.mark.parametrize(("table", "case"), [(name, name) for name in CASES], indirect=["table"])
+def test_a_lost_commit_leaves_no_file(table: ArrowTable, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    alter_table(load_table(table.path), [SetOption("commit.max-retries", "0")])
+    before = files_below(table.path)
+    monkeypatch.setattr(file_store_commit, "publish_snapshot", lambda *_given, **_named: False)
+    with pytest.raises(CommitConflictError):
+        CASES[case].run(paimon_spark.open_table(table.path))
+    assert files_below(table.path) == before
 
 
 def test_rows_that_reads_do_not_see_in_time_stay(tmp_path: Path) -> None:

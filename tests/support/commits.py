@@ -174,3 +174,8 @@ def rewrite_entries(table: FileStoreTable, change: Callable[[ManifestEntry], Man
         delta_manifest_list_size=sizes[snapshot.delta_manifest_list],
     )
     Path(table.paths.snapshot_path(snapshot.id)).write_text(changed.to_json())
+
+
+def files_below(path: Path | str) -> set[str]:
+    """All files of a directory and those below it, relative to it."""
+    return {file.relative_to(path).as_posix() for file in Path(path).rglob("*") if file.is_file()}

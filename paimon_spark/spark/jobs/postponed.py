@@ -24,7 +24,7 @@ from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.files.deletion import delete_files, delete_written
+from paimon_spark.maintain.files.deletion import delete_files, delete_messages, delete_written
 from paimon_spark.read.postponed_files import (
     PostponedFiles,
     by_writer,
@@ -294,6 +294,7 @@ def take_in_postponed(spark: SparkSession, table: FileStoreTable) -> int | None:
         strict = table.as_if({LAST_SAFE: str(snapshot.id)})
         # Java's rewrite commits as a table of fixed buckets, which expires snapshots
         after = maintenance(table.as_if({"bucket": "1"}))
-        return commit(strict, messages, planned_on=SnapshotIdentity.of(snapshot), after_commit=after)
+        with undone_where_void(lambda: delete_messages(table, written)):
+            return commit(strict, messages, planned_on=SnapshotIdentity.of(snapshot), after_commit=after)
 
     return run_again(table, attempt)

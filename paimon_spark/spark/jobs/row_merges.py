@@ -20,6 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.row_deletion import DeletedPositions, encode_positions
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
@@ -123,16 +124,17 @@ def _commit(
 
     messages = [message for part in done for message in part.messages]
     deleted = tuple(file for part in done for file in part.deleted)
-    removed = [] if snapshot is None else rows_of_files(table, snapshot, deleted)
-    if checked and (any(part.repeated for part in done) or any(rows.repeated for rows in removed)):
-        raise DataError(CARDINALITY_VIOLATION)
-    if not removed and not any(message.messages for message in messages):
-        return
-    if removed and snapshot is not None:
-        if table.options.deletion_vectors_enabled:
-            write = replace(write, deleted=RowDeletions(snapshot.id, deleted))
-        else:
-            messages.append(write_without(table, removed, execute))
+    with undone_where_void(lambda: write.discard(messages)):
+        removed = [] if snapshot is None else rows_of_files(table, snapshot, deleted)
+        if checked and (any(part.repeated for part in done) or any(rows.repeated for rows in removed)):
+            raise DataError(CARDINALITY_VIOLATION)
+        if not removed and not any(message.messages for message in messages):
+            return
+        if removed and snapshot is not None:
+            if table.options.deletion_vectors_enabled:
+                write = replace(write, deleted=RowDeletions(snapshot.id, deleted))
+            else:
+                messages.append(write_without(table, removed, execute))
     # a row that is inserted was not there: what others have put into its partition meanwhile is to be looked at
     inserts = any(part.inserted for part in done)
     plan = replace(write.plan, snapshot=SnapshotIdentity.of(snapshot), rows_read=inserts)

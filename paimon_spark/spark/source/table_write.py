@@ -95,6 +95,8 @@ class TableWrite:
         What is due is compacted then, in a snapshot of its own, unless the table is write-only: so tables stay fast,
         and with lookups the rows are visible and have a changelog when this returns.
 
+        Where nothing was committed, for certain, all that the tasks wrote is deleted.
+
         Args:
             messages: of all tasks.
             execute: does the rewriting of that compaction in tasks; None: this process does.
@@ -106,23 +108,25 @@ class TableWrite:
         # the tasks, which only write, do not pay for importing these
         from paimon_spark.commit.file_store_commit import commit
         from paimon_spark.commit.stream_batch import uncommitted
+        from paimon_spark.commit.undo import undone_where_void
         from paimon_spark.maintain.committed_write import commit_write
         from paimon_spark.maintain.compact.after_write import compact_left_behind
         from paimon_spark.maintain.row_deletion import commit_deletions
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.write.plan import check_one_task_per_bucket, new_user
 
-        check_one_task_per_bucket(self.plan, messages)
-        table, replaced = self.owner or self.plan.table, self.replaced
-        gone = [] if replaced is None else replaced_files(table, replaced.snapshot_id, replaced.files)
-        deleted = self.deleted
+        table, replaced, deleted, stream = self.owner or self.plan.table, self.replaced, self.deleted, self.stream
+        with undone_where_void(lambda: self.discard(messages)):
+            check_one_task_per_bucket(self.plan, messages)
+            gone = [] if replaced is None else replaced_files(table, replaced.snapshot_id, replaced.files)
+            if stream is not None:
+                stream = uncommitted(table, stream)
         put: Callable[..., int | None] = commit
         if deleted is not None:
             put = partial(commit_deletions, snapshot_id=deleted.snapshot_id, deleted=deleted.files)
         user = self.plan.postponed_user or new_user(table.options)
         if self.stream is not None:
             user = self.stream.user
-            stream = uncommitted(table, self.stream)
             if stream is None:
                 _LOG.info("%s has this micro-batch already: the files of its replay are deleted.", table.path)
                 self.discard(messages)
