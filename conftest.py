@@ -109,6 +109,19 @@ def rest() -> Iterator[Any]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def hive() -> Iterator[Any]:
+    """Hive's metastore (`tests/support/hive_server.py`), one for the whole run."""
+    from tests.support.hive_server import hive_server
+
+    with ExitStack() as started:
+        try:
+            server = started.enter_context(hive_server())
+        except (OSError, RuntimeError) as error:
+            absent(f"Hive's metastore ({' '.join(str(error).split())[:300]})")
+        yield server
+
+
 @pytest.fixture(scope="module")
 def warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The directory of a new warehouse, shared by the tests of a module.

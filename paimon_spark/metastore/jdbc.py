@@ -10,16 +10,13 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from paimon_spark.errors import OptionError, PaimonError, TableBusyError
+from paimon_spark.errors import OptionError, PaimonError
+from paimon_spark.metastore.catalog_locks import LockOptions, option_value
 from paimon_spark.metastore.database import Database, NameTakenError
 from paimon_spark.metastore.jdbc_uri import parse_address
 from paimon_spark.metastore.metastore import Metastore
-from paimon_spark.options import find_option
-from paimon_spark.storage.directory_markers import NO_DIRECTORIES
-from paimon_spark.storage.store_options import FSSPEC_SCHEME, scheme_of
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -61,11 +58,8 @@ class JdbcMetastore(Metastore):
 
     database: Database
     key: str
-    locks: bool
-    """Whether commits take the catalog's lock."""
+    locks: LockOptions
     lock_key_length: int
-    longest_wait: timedelta
-    longest_sleep: timedelta
     copies_properties: bool
 
     @staticmethod
@@ -82,22 +76,19 @@ class JdbcMetastore(Metastore):
                 "jdbc:mysql://<host>/<database>."
             )
         properties = {key[len(_PREFIX) :]: value for key, value in options.items() if key.startswith(_PREFIX)}
-        locks = _value(options, "lock.enabled")
         return JdbcMetastore(
             Database(parse_address(uri, properties)),
-            _value(options, "catalog-key"),
-            _is_object_store(options.get("warehouse", "")) if locks is None else locks,
-            _value(options, "lock-key-max-length"),
-            _value(options, "lock-acquire-timeout"),
-            _value(options, "lock-check-max-sleep"),
-            _value(options, "sync-all-properties"),
+            option_value(options, "catalog-key"),
+            LockOptions.of(options),
+            option_value(options, "lock-key-max-length"),
+            option_value(options, "sync-all-properties"),
         )
 
     def prepare(self) -> None:
         """Make Java's tables that are missing."""
         there = self.database.table_names()
         wanted = dict(_TABLES)
-        if self.locks:
+        if self.locks.enabled:
             wanted[_LOCKS] = _LOCKS_COLUMNS.format(length=self.lock_key_length)
         for name, columns in wanted.items():
             if name not in there:
@@ -147,7 +138,7 @@ class JdbcMetastore(Metastore):
         """Refuse a schema with an option that is longer than its column, where options are copied."""
         self._properties(schema)
 
-    def add_table(self, database: str, table: str, schema: TableSchema) -> bool:
+    def add_table(self, database: str, table: str, schema: TableSchema, path: str) -> bool:
         """Add a table, and its options where ``sync-all-properties`` is set."""
         properties = self._properties(schema)
         try:
@@ -175,7 +166,7 @@ class JdbcMetastore(Metastore):
             self.database.change(f"UPDATE paimon_table_properties {change}", *values)
         return renamed > 0
 
-    def schema_changed(self, database: str, table: str, schema: TableSchema) -> None:
+    def schema_changed(self, database: str, table: str, schema: TableSchema, before: TableSchema) -> None:
         """Write the options of a table anew, where ``sync-all-properties`` is set."""
         if self.copies_properties:
             properties = self._properties(schema)
@@ -214,7 +205,7 @@ class JdbcMetastore(Metastore):
     @contextlib.contextmanager
     def locked(self, database: str, name: str) -> Iterator[None]:
         """Hold the row of a lock, which Java's writers take for the same table."""
-        if not self.locks:
+        if not self.locks.enabled:
             yield
             return
         lock = f"{self.key}.{database}.{name}"
@@ -229,11 +220,11 @@ class JdbcMetastore(Metastore):
                     "The lock %s was not released: %s. Others can take it %s seconds after it was taken.",
                     lock,
                     error,
-                    int(self.longest_wait.total_seconds()),
+                    int(self.locks.longest_wait.total_seconds()),
                 )
 
     def _acquire(self, lock: str) -> None:
-        seconds, begin, wait = self.longest_wait.total_seconds(), time.monotonic(), _FIRST_WAIT
+        seconds, begin, wait = self.locks.longest_wait.total_seconds(), time.monotonic(), _FIRST_WAIT
         age = _AGE_SECONDS[self.database.address.driver]
         while True:
             self.database.change(f"DELETE FROM {_LOCKS} WHERE {age} > expire_time_seconds AND lock_id = ?", lock)
@@ -242,23 +233,8 @@ class JdbcMetastore(Metastore):
                 self.database.change(insert, lock, int(seconds))
             except NameTakenError:
                 if time.monotonic() - begin > seconds:
-                    raise TableBusyError(
-                        f"The lock {lock} of the catalog was held by others for {int(seconds)} seconds "
-                        "('lock-acquire-timeout'). Nothing was done; run it again."
-                    ) from None
+                    raise self.locks.busy(lock) from None
                 time.sleep(wait)
-                wait = min(2 * wait, self.longest_sleep.total_seconds())
+                wait = min(2 * wait, self.locks.longest_sleep.total_seconds())
             else:
                 return
-
-
-def _value(options: Mapping[str, str], key: str) -> Any:
-    option = find_option(key)
-    assert option is not None, key
-    return option.parse(options[key]) if key in options else option.default
-
-
-def _is_object_store(warehouse: str) -> bool:
-    """Whether Java takes locks where `lock.enabled` is not set (``FileIO.isObjectStore``)."""
-    scheme = scheme_of(warehouse)
-    return FSSPEC_SCHEME.get(scheme, scheme) in NO_DIRECTORIES

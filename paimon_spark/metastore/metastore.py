@@ -6,12 +6,12 @@ Java: ``AbstractCatalog`` and ``CatalogLock``.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import SchemaError, UnsupportedError
+from paimon_spark.errors import PaimonError, SchemaError, TableBusyError, UnsupportedError
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -25,6 +25,11 @@ class Metastore(abc.ABC):
     @property
     def keeps_tables(self) -> bool:
         """Whether a server makes and deletes the files of tables, and keeps their schemas; else those stay files."""
+        return False
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether it says where databases and tables lie; else that follows from their names."""
         return False
 
     def home(self, database: str, table: str) -> TableHome:
@@ -45,10 +50,14 @@ class Metastore(abc.ABC):
 
     @abc.abstractmethod
     def create_database(self, database: str, location: str, properties: Mapping[str, str]) -> None:
-        """Add a database, unless it is there; only a server keeps the properties."""
+        """Add a database, unless it is there; not every metastore keeps the properties."""
+
+    def database_path(self, database: str) -> str | None:
+        """Where a database lies, as far as the metastore says it; None where that follows from its name."""
+        return None
 
     def database_properties(self, database: str) -> dict[str, str] | None:
-        """Properties of a database that a server keeps; None where there is no such database."""
+        """Properties of a database that the metastore keeps; None where there is no such database."""
         return {} if self.has_database(database) else None
 
     def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
@@ -62,6 +71,10 @@ class Metastore(abc.ABC):
     @abc.abstractmethod
     def drop_database(self, database: str) -> None:
         """Remove a database with every name in it."""
+
+    def others(self, database: str) -> list[str]:
+        """Names of what is in a database and is no table of ours: it is never touched, and keeps the database."""
+        return []
 
     @abc.abstractmethod
     def tables(self, database: str) -> list[str]:
@@ -84,8 +97,8 @@ class Metastore(abc.ABC):
         """
 
     @abc.abstractmethod
-    def add_table(self, database: str, table: str, schema: TableSchema) -> bool:
-        """Add a table; False where another one had the name first."""
+    def add_table(self, database: str, table: str, schema: TableSchema, path: str) -> bool:
+        """Add a table whose files are at a path; False where another one had the name first."""
 
     @abc.abstractmethod
     def drop_table(self, database: str, table: str) -> bool:
@@ -96,8 +109,8 @@ class Metastore(abc.ABC):
         """Change the name of a table; False where it is not there, or the new name is taken."""
 
     @abc.abstractmethod
-    def schema_changed(self, database: str, table: str, schema: TableSchema) -> None:
-        """Take over what a new schema says, where the metastore keeps copies of it."""
+    def schema_changed(self, database: str, table: str, schema: TableSchema, before: TableSchema) -> None:
+        """Take over what a new schema says, where the metastore keeps copies of it; ``before`` is the one before it."""
 
     @abc.abstractmethod
     def locked(self, database: str, name: str) -> AbstractContextManager[None]:
@@ -121,6 +134,8 @@ class Found:
     """Further options of the store."""
     file_io: FileIO | None = None
     """The store; None where path and options make it."""
+    is_external: bool = False
+    """Whether the files outlive the table."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +150,24 @@ class TableHome:
     def server(self) -> TableServer | None:
         """Who decides in place of the files; None where the files do."""
         return None
+
+    @property
+    def address(self) -> str | None:
+        """The path by which the catalog's options lead to the table; None where that is the one of its files."""
+        return None
+
+    def new_path(self, root: str, schema: TableSchema | None) -> str:
+        """Where the files of a table with this name, not yet there, will be.
+
+        Args:
+            root: its path in the catalog.
+            schema: its first one; None where it is another table that gets the name.
+        """
+        return root
+
+    def adopts(self, schema: TableSchema) -> bool:
+        """Whether the new table is one whose files outlive it, and may be there before it."""
+        return False
 
     def find(self, root: str, branch: str) -> Found | None:
         """Look for the table; None where it is not there.
@@ -170,21 +203,48 @@ class TableHome:
         if self.metastore.has_view(self.database, self.table):
             raise SchemaError(f"Table {self.database}.{self.table} cannot be made: a view has its name.")
 
-    def add(self, schema: TableSchema) -> bool:
+    def add(self, schema: TableSchema, path: str) -> bool:
         """Put the table's name into the metastore; False where another one had it first."""
-        return self.metastore.add_table(self.database, self.table, schema)
+        return self.metastore.add_table(self.database, self.table, schema, path)
 
     def taken(self) -> SchemaError:
         """Say that there is such a table."""
         return SchemaError(f"Table {self.database}.{self.table} already exists.")
 
     def locked(self, branch: str) -> AbstractContextManager[None]:
-        """Hold the lock of the table's branch; ``branch`` is empty for the main one."""
-        return self.metastore.locked(self.database, f"{self.table}$branch_{branch}" if branch else self.table)
+        """Hold the lock of the table's branch; ``branch`` is empty for the main one.
 
-    def schema_changed(self, schema: TableSchema) -> None:
-        """Tell the metastore that the table has a new schema."""
-        self.metastore.schema_changed(self.database, self.table, schema)
+        Raises:
+            TableBusyError: it was not got, for whatever reason: nothing was done.
+        """
+        return self._locked(branch)
+
+    @contextmanager
+    def _locked(self, branch: str) -> Iterator[None]:
+        name = f"{self.table}$branch_{branch}" if branch else self.table
+        with ExitStack() as held:
+            try:
+                held.enter_context(self.metastore.locked(self.database, name))
+            except TableBusyError:
+                raise
+            except PaimonError as error:
+                raise TableBusyError(f"The lock {self.database}.{name} of the catalog was not got: {error}") from error
+            yield
+
+    def schema_changed(self, schema: TableSchema, before: TableSchema) -> None:
+        """Tell the metastore that the table has a new schema.
+
+        Raises:
+            PaimonError: it was not told; the schema was made all the same.
+        """
+        try:
+            self.metastore.schema_changed(self.database, self.table, schema, before)
+        except PaimonError as error:
+            raise PaimonError(
+                f"The change of table {self.database}.{self.table} was made (schema {schema.id}), but the catalog's "
+                f"metastore was not told: {error} Do not repeat it. CALL sys.repair('{self.database}.{self.table}') "
+                "tells the metastore."
+            ) from error
 
     def forget(self) -> None:
         """Remove the table's name from the metastore."""

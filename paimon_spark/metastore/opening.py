@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.metastore.hive import HiveMetastore
 from paimon_spark.metastore.jdbc import JdbcMetastore
 from paimon_spark.metastore.metastore import Metastore, TableHome
 from paimon_spark.metastore.rest_table import SCHEME, catalog_root
 from paimon_spark.options import reaching_options
 
-KINDS = ("filesystem", "jdbc", "rest")
+KINDS = ("filesystem", "hive", "jdbc", "rest")
 """Values of the catalog option ``metastore`` that are supported."""
 
 
@@ -27,9 +28,9 @@ def check_kind(kind: str) -> None:
     if kind.strip().lower() not in KINDS:
         raise UnsupportedError(
             f"Catalogs with 'metastore' = '{kind}' are not supported: a catalog here is a directory ('filesystem'), "
-            "keeps its names in a database ('jdbc') or is a server ('rest'), and what is written beside another "
-            "metastore would not be known to it. Leave 'metastore' out and name the directory as the warehouse, or use "
-            "the official connector."
+            "keeps its names in a database ('jdbc') or in Hive's metastore ('hive'), or is a server ('rest'), and what "
+            "is written beside another metastore would not be known to it. Leave 'metastore' out and name the "
+            "directory as the warehouse, or use the official connector."
         )
 
 
@@ -65,6 +66,8 @@ def metastore_of(options: Mapping[str, str], *, opens: bool = False) -> Metastor
         return RestMetastore.of(reaching_options(options), again=opens)
     if kind == "jdbc":
         return JdbcMetastore.of(options)
+    if kind == "hive":
+        return HiveMetastore.of(options)
     return None
 
 

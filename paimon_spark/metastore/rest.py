@@ -122,7 +122,7 @@ class RestMetastore(Metastore):
     def check_schema(self, schema: TableSchema) -> None:
         """The server keeps every schema, or says why not."""
 
-    def add_table(self, database: str, table: str, schema: TableSchema) -> bool:
+    def add_table(self, database: str, table: str, schema: TableSchema, path: str) -> bool:
         """Let the server make a table; False where another one had the name first."""
         body = {"identifier": _identifier(database, table), "schema": schema_json(schema)}
         try:
@@ -156,7 +156,7 @@ class RestMetastore(Metastore):
             raise
         return True
 
-    def schema_changed(self, database: str, table: str, schema: TableSchema) -> None:
+    def schema_changed(self, database: str, table: str, schema: TableSchema, before: TableSchema) -> None:
         """The server made the schema."""
 
     def locked(self, database: str, name: str) -> AbstractContextManager[None]:

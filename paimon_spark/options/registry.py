@@ -165,6 +165,25 @@ METASTORE_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 "jdbc.*",
             }
         ),
+        "hive": frozenset(
+            {
+                "uri",
+                "lock.enabled",
+                "lock-check-max-sleep",
+                "lock-acquire-timeout",
+                "sync-all-properties",
+                "table.type",
+                "hive-conf-dir",
+                "hadoop-conf-dir",
+                "location-in-properties",
+                "alter-table-cascade",
+                "metastore.client.class",
+                "client-pool-size",
+                "client-pool-cache.eviction-interval-ms",
+                "client-pool-cache.keys",
+                "hive.*",
+            }
+        ),
         "rest": frozenset({"uri", "token", "token.*", "dlf.*", "header.*", "prefix", "data-token.enabled"}),
     }
 )

@@ -18,6 +18,10 @@ class Publisher(Protocol):
     def server(self) -> TableServer | None:
         """Who decides in place of the files; None where the files do."""
 
+    @property
+    def address(self) -> str | None:
+        """The path by which the catalog's options lead to the table; None where that is the one of its files."""
+
     def locked(self, branch: str) -> AbstractContextManager[None]:
         """Hold the lock of a branch of the table; ``branch`` is empty for the main one.
 
@@ -25,8 +29,8 @@ class Publisher(Protocol):
             TableBusyError: others held it for too long.
         """
 
-    def schema_changed(self, schema: TableSchema) -> None:
-        """Learn that the main branch has a new schema."""
+    def schema_changed(self, schema: TableSchema, before: TableSchema) -> None:
+        """Learn that the main branch has a new schema, and which one it had."""
 
     def forget(self) -> None:
         """Remove the table's name: it is dropped, or its creation is undone."""

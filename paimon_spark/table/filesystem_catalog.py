@@ -121,13 +121,13 @@ class FilesystemCatalog:
             advice = (
                 "drop its tables first, or use CASCADE" if tables else "it has no table; move or delete these first"
             )
-            held = _listed(self._others(database, ()))
+            held = listed(self._others(database, ()))
             raise PaimonError(f"Database {database} is not empty: {advice}. Its directory holds {held}.")
         others = self._others(database, tables)
         if others:
             raise PaimonError(
                 f"Database {database} is not dropped, nor any table in it: {self.database_path(database)} holds what "
-                f"is no Paimon table: {_listed(others)}. Move or delete that first, or drop the tables one by one."
+                f"is no Paimon table: {listed(others)}. Move or delete that first, or drop the tables one by one."
             )
         for table in tables:
             self.drop_table(database, table)
@@ -172,18 +172,8 @@ class FilesystemCatalog:
         path = self.database_path(database) if is_plain_name(database) else None
         if path is None:
             return None
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(self.file_io.files_below, path) if self.file_io.threads > 1 else None
-            listed = self.file_io.list_names(path)
-            files = None if asked is None else asked.result()
-        if not listed and not self.database_exists(database):
-            return None
-        names = [name for name, _, is_dir, _, _ in listed if is_dir]
-        if files is not None:
-            return sorted({name for file in files if (name := _table_of_schema(file)) in names})
-        with ThreadPoolExecutor(max(1, min(self.file_io.threads, len(names)))) as pool:
-            found = pool.map(lambda name: self._has_schema(f"{path}/{name}"), names)
-            return sorted(name for name, is_table in zip(names, found, strict=True) if is_table)
+        found = tables_at(self.file_io, path)
+        return [] if found is None and self.database_exists(database) else found
 
     def table_exists(self, database: str, table: str) -> bool:
         """Tell whether there is such a table."""
@@ -221,9 +211,10 @@ class FilesystemCatalog:
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
         self._delete_table(self.table_path(database, table))
 
-    def _delete_table(self, path: str) -> None:
-        self.file_io.delete_quietly(path, recursive=True)
-        if self.file_io.exists(path):
+    def _delete_table(self, path: str, store: FileIO | None = None) -> None:
+        store = store or self.file_io
+        store.delete_quietly(path, recursive=True)
+        if store.exists(path):
             raise PaimonError(
                 f"The table at {path} is not dropped, or not wholly: its files could not all be deleted. See that the "
                 "directory can be written, then drop it again."
@@ -260,7 +251,28 @@ class FilesystemCatalog:
         return f"{self.database_path(database)}/{_checked(table)}"
 
     def _has_schema(self, path: str) -> bool:
-        return bool(SchemaStore(self.file_io, TablePaths(path)).ids())
+        return has_schema(self.file_io, path)
+
+
+def tables_at(file_io: FileIO, path: str) -> list[str] | None:
+    """Names of the tables that lie in the directory of a database, sorted; None where nothing is in it."""
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(file_io.files_below, path) if file_io.threads > 1 else None
+        entries = file_io.list_names(path)
+        files = None if asked is None else asked.result()
+    if not entries:
+        return None
+    names = [name for name, _, is_dir, _, _ in entries if is_dir]
+    if files is not None:
+        return sorted({name for file in files if (name := _table_of_schema(file)) in names})
+    with ThreadPoolExecutor(max(1, min(file_io.threads, len(names)))) as pool:
+        found = pool.map(lambda name: has_schema(file_io, f"{path}/{name}"), names)
+        return sorted(name for name, is_table in zip(names, found, strict=True) if is_table)
+
+
+def has_schema(file_io: FileIO, path: str) -> bool:
+    """Tell whether a directory is a table's."""
+    return bool(SchemaStore(file_io, TablePaths(path)).ids())
 
 
 def _table_of_schema(file: str) -> str | None:
@@ -276,7 +288,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names for a message."""
     shown = ", ".join(names[:_MOST_SHOWN])
     return shown if len(names) <= _MOST_SHOWN else f"{shown} and {len(names) - _MOST_SHOWN} more"
 

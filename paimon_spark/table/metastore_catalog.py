@@ -13,14 +13,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError, UnsupportedError
-from paimon_spark.metastore.metastore import Metastore, TableHome
+from paimon_spark.metastore.metastore import Found, Metastore, TableHome
 from paimon_spark.metastore.opening import kind_of, metastore_of, root_of
+from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import (
     DEFAULT_DATABASE,
     SYSTEM_DATABASE,
     SYSTEM_DATABASE_TABLES,
     FilesystemCatalog,
+    has_schema,
+    listed,
     refuse_system,
+    tables_at,
 )
 from paimon_spark.table.paths import check_new_table_name, is_plain_name
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
@@ -86,28 +90,62 @@ class MetastoreCatalog(FilesystemCatalog):
     def _make_database(self, database: str, properties: Mapping[str, str]) -> None:
         self.metastore.create_database(database, self.database_path(database), properties)
 
+    def database_properties(self, database: str) -> dict[str, str] | None:
+        """Properties of a database, its ``location`` among them; None where there is no such database."""
+        if database in (SYSTEM_DATABASE, DEFAULT_DATABASE) and not self.metastore.keeps_places:
+            return super().database_properties(database)
+        known = self.metastore.database_properties(database) if is_plain_name(database) else None
+        return None if known is None else {"location": self.database_path(database), **known}
+
+    def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        """Change properties of a database.
+
+        Raises:
+            UnsupportedError: the metastore keeps none.
+            PaimonError: there is no such database.
+        """
+        refuse_system(database)
+        self.metastore.alter_database(database, updates, removals)
+
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, the tables in it with their files.
 
-        Java leaves the files, so that no table of the same name can be made again; here they go.
+        Java's JDBC catalog leaves the files, so that no table of the same name can be made again; here they go. Its
+        Hive catalog drops views and tables of others too; here they keep the database.
 
         Raises:
-            PaimonError: there is no such database; or a table is in it and `cascade` is not given.
+            PaimonError: there is no such database; or a table is in it and `cascade` is not given; or something that
+                is no Paimon table, and then no table is dropped either.
         """
         refuse_system(database)
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
-        tables = self.metastore.tables(database)
-        if tables and not cascade:
+        tables, others = self.metastore.tables(database), self.metastore.others(database)
+        if (tables or others) and not cascade:
             raise PaimonError(f"Database {database} is not empty: drop its tables first, or use CASCADE.")
+        if others:
+            raise PaimonError(
+                f"Database {database} is not dropped, nor any table in it: it has what is no Paimon table: "
+                f"{listed(sorted(others))}. Drop that first, or drop the tables one by one."
+            )
         for table in sorted(tables):
             self.drop_table(database, table)
+        place = self._place(database)
         self.metastore.drop_database(database)
-        self.file_io.delete_empty_directory(self.database_path(database))
+        self._store(place).delete_empty_directory(place)
 
     def is_empty(self, database: str) -> bool:
-        """Tell whether a database has no table."""
-        return not self.metastore.tables(database)
+        """Tell whether a database has no table, and nothing else that has a name."""
+        return not (self.metastore.tables(database) or self.metastore.others(database))
+
+    def _place(self, database: str) -> str:
+        """The directory of a database."""
+        return self.metastore.database_path(database) or self.database_path(database)
+
+    def _store(self, path: str) -> FileIO:
+        """The store of a path that the metastore gave."""
+        is_ours = path == self.warehouse or path.startswith(f"{self.warehouse.rstrip('/')}/")
+        return self.file_io if is_ours else FileIO.for_path(path, self.options)
 
     def tables_if_there(self, database: str) -> list[str] | None:
         """Names of the tables in a database, sorted; None where there is no such database."""
@@ -121,17 +159,17 @@ class MetastoreCatalog(FilesystemCatalog):
         return is_plain_name(database) and is_plain_name(table) and self.metastore.has_table(database, table)
 
     def drop_table(self, database: str, table: str) -> None:
-        """Remove a table's name, then all its files.
+        """Remove a table's name, then all its files; those of an external table stay.
 
         Raises:
             TableNotFoundError: there is none.
             PaimonError: its files could not be deleted.
         """
-        if not (self.table_exists(database, table) and self.metastore.drop_table(database, table)):
+        found = self._found(database, table) if is_plain_name(database) and is_plain_name(table) else None
+        if found is None or not self.metastore.drop_table(database, table):
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
-        path = self.table_path(database, table)
-        if self.file_io.exists(path):
-            self._delete_table(path)
+        if not found.is_external and self._store(found.path).exists(found.path):
+            self._delete_table(found.path, self._store(found.path))
 
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
         """Give a table another name, or another database; finish a rename of these names that was stopped.
@@ -142,38 +180,47 @@ class MetastoreCatalog(FilesystemCatalog):
             PaimonError: there is no such database to move to, or it is that of the system tables.
         """
         refuse_system(to_database)
+        old, new = self._home(database, table), self._home(to_database, to_table)
         source, target = self.table_path(database, table), self.table_path(to_database, to_table)
         with ExitStack() as locks:
             for name in sorted({(database, table), (to_database, to_table)}):
                 locks.enter_context(self._home(*name).locked(""))
-            if self._is_renamed_by_half(database, table, to_database, to_table):
-                self._move(source, target, to_database)
+            before = old.find(source, "")
+            if before is None:
+                self._finish_rename(old.new_path(source, None), new.find(target, ""), f"{database}.{table}")
                 return
-            if not self.table_exists(database, table):
-                raise TableNotFoundError(f"Table {database}.{table} does not exist.")
             if not self.database_exists(to_database):
                 raise PaimonError(f"Database {to_database} does not exist.")
             check_new_table_name(to_table)
-            self._home(to_database, to_table).check_free()
-            if self._has_schema(target):
-                raise SchemaError(f"Table {to_database}.{to_table} already exists: {target} has its files.")
+            new.check_free()
+            place = new.new_path(target, None)
+            if not before.is_external and place != before.path and self._has_files(place):
+                raise SchemaError(f"Table {to_database}.{to_table} already exists: {place} has its files.")
             if not self.metastore.rename_table(database, table, to_database, to_table):
                 raise SchemaError(f"Table {to_database}.{to_table} already exists.")
+            after = new.find(target, "")
+            if after is None or before.is_external or before.path == after.path or not self._has_files(before.path):
+                return  # Hive's metastore moves them itself
             try:
-                self._move(source, target, to_database)
+                self._move(before.path, after.path)
             except BaseException:
                 self.metastore.rename_table(to_database, to_table, database, table)
                 raise
 
-    def _is_renamed_by_half(self, database: str, table: str, to_database: str, to_table: str) -> bool:
-        """Whether a rename was stopped when the metastore had the new name, and the files were not all there."""
-        renamed = not self.table_exists(database, table) and self.table_exists(to_database, to_table)
-        return renamed and not self._has_schema(self.table_path(to_database, to_table))
+    def _finish_rename(self, source: str, after: Found | None, name: str) -> None:
+        """Move the files of a rename that was stopped when the metastore had the new name."""
+        if after is None or self._has_files(after.path):
+            raise TableNotFoundError(f"Table {name} does not exist.")
+        self._move(source, after.path)
 
-    def _move(self, source: str, target: str, to_database: str) -> None:
-        if not self.file_io.finish_rename(source, target):
-            self.file_io.mkdirs(self.database_path(to_database))
-            self.file_io.rename(source, target)
+    def _has_files(self, path: str) -> bool:
+        return has_schema(self._store(path), path)
+
+    def _move(self, source: str, target: str) -> None:
+        store = self._store(source)
+        if not store.finish_rename(source, target):
+            store.mkdirs(target.rpartition("/")[0])
+            store.rename(source, target)
 
     def repair(self, database: str | None = None, table: str | None = None) -> list[str]:
         """Put the names of tables that lie in the warehouse into the metastore, and copy their options again.
@@ -195,22 +242,32 @@ class MetastoreCatalog(FilesystemCatalog):
         wanted = [database] if database is not None else files.databases()
         added = []
         for name in wanted:
-            tables = files.tables_if_there(name)
-            if database is not None and (tables is None or not self.file_io.exists(self.database_path(name))):
-                raise PaimonError(f"Database {name} cannot be repaired: there is no {self.database_path(name)}.")
-            if table is not None and table not in (tables or ()):
+            place = self._place(name)
+            tables = tables_at(self._store(place), place) or []
+            if database is not None and not self._store(place).exists(place):
+                raise PaimonError(f"Database {name} cannot be repaired: there is no {place}.")
+            if table is not None and table not in tables:
                 raise TableNotFoundError(f"Table {name}.{table} cannot be repaired: it has no files in the warehouse.")
             if tables and not self.metastore.has_database(name):
                 self._make_database(name, {})
-            for found in tables or () if table is None else (table,):
-                schema = load_table(self.table_path(name, found), file_io=self.file_io).schema
-                home = self._home(name, found)
-                with home.locked(""):
-                    if home.exists():
-                        home.schema_changed(schema)
-                    elif home.add(schema):
-                        added.append(f"{name}.{found}")
+            for found in tables if table is None else (table,):
+                if self._repair_table(name, found, f"{place}/{found}"):
+                    added.append(f"{name}.{found}")
         return added
+
+    def _repair_table(self, database: str, table: str, path: str) -> bool:
+        """Put a table's name into the metastore, or copy its options again; return whether it was added."""
+        schema = load_table(path, file_io=self._store(path)).schema
+        home = self._home(database, table)
+        with home.locked(""):
+            if home.exists():
+                home.schema_changed(schema, schema)
+                return False
+            home.check_free()
+            return home.add(schema, path)
+
+    def _found(self, database: str, table: str) -> Found | None:
+        return self._home(database, table).find(self.table_path(database, table), "")
 
     def _home(self, database: str, table: str) -> TableHome:
         return self.metastore.home(database, table)
@@ -243,11 +300,6 @@ class ServedCatalog(MetastoreCatalog):
         if database == SYSTEM_DATABASE:
             return {}
         return self.metastore.database_properties(database) if is_plain_name(database) else None
-
-    def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
-        """Let the server change properties of a database."""
-        refuse_system(database)
-        self.metastore.alter_database(database, updates, removals)
 
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, the tables in it with their files.

@@ -186,7 +186,7 @@ class SchemaStore:
                 self._keep(changed, data)
                 publisher = self._file_io.publisher
                 if publisher is not None and self._paths.branch_root == self._paths.root:
-                    publisher.schema_changed(changed)
+                    publisher.schema_changed(changed, latest)
                 return changed
         raise SchemaError(
             f"Gave up changing the schema of {self._paths.branch_root}: {_MAX_ATTEMPTS} times others were faster."

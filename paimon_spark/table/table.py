@@ -31,6 +31,7 @@ from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.described_files import OPTION as DESCRIPTOR_PATHS
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.secrets import without_secrets
+from paimon_spark.table.adopted_schema import check_adopted
 from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
@@ -89,8 +90,9 @@ class FileStoreTable:
     @property
     def address(self) -> str:
         """The path by which the same table is opened again: that of its catalog, where a server has one of its own."""
-        server = self.schemas.server
-        return self.path if server is None else server.address
+        publisher = self.file_io.publisher
+        own = None if publisher is None else publisher.address
+        return self.path if own is None else own
 
     @property
     def server(self) -> TableServer | None:
@@ -295,28 +297,38 @@ def create_table(
     given = options or {}
     home = home_of(given, name.root)
     if home is not None and home.metastore.keeps_tables:
-        if not home.add(schema):
+        if not home.add(schema, name.root):
             raise home.taken()
         return load_table(name.root, options=reaching_options(given))
-    io = confined(file_io or FileIO.for_path(name.root, dict(given)), name.root)
+    root = name.root if home is None else home.new_path(name.root, schema)
+    store = file_io if root == name.root else None
+    io = confined(store or FileIO.for_path(root, dict(given)), root)
     if home is None:
-        SchemaStore(io, TablePaths(name.root)).create(schema)
+        SchemaStore(io, TablePaths(root)).create(schema)
     else:
-        _create_named(home, io, TablePaths(name.root), schema)
-    log_ignored(name.root, schema.options, logging.WARNING)
-    return load_table(name.root, file_io=confined(io, name.root, publisher=home))
+        _create_named(home, io, TablePaths(root), schema)
+    log_ignored(root, schema.options, logging.WARNING)
+    return load_table(root, file_io=confined(io, root, publisher=home))
 
 
 def _create_named(home: TableHome, io: FileIO, paths: TablePaths, schema: TableSchema) -> None:
-    """Write the first schema and put the table's name into the metastore, or neither, while its lock is held."""
+    """Write the first schema and put the table's name into the metastore, or neither, while its lock is held.
+
+    An external table may have its schema: then that stays the table's.
+    """
     with home.locked(""):
         home.check_new(schema)
-        SchemaStore(io, paths).create(schema)
+        schemas = SchemaStore(io, paths)
+        there = schemas.latest() if home.adopts(schema) else None
+        if there is None:
+            schemas.create(schema)
+        else:
+            check_adopted(there, schema)
         added = False
         try:
-            added = home.add(schema)
+            added = home.add(there or schema, paths.root)
         finally:
-            if not added:
+            if not added and there is None:
                 io.delete_quietly(paths.schema_path(schema.id))
                 io.delete_empty_directory(paths.schema_dir)
                 io.delete_empty_directory(paths.root)
@@ -331,7 +343,8 @@ def table_exists(path: str, *, options: Mapping[str, str] | None = None) -> bool
     found = None if home is None else home.find(name.root, name.branch)
     if home is not None and (found is None or found.schema is not None):
         return found is not None
-    return bool(SchemaStore(FileIO.for_path(name.root, dict(options or {})), TablePaths(name.root, name.branch)).ids())
+    root = name.root if found is None else found.path
+    return bool(SchemaStore(FileIO.for_path(root, dict(options or {})), TablePaths(root, name.branch)).ids())
 
 
 def stored_branch_of(schema: TableSchema) -> str:

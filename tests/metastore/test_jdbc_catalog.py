@@ -239,7 +239,7 @@ def test_a_table_that_travels_keeps_its_metastore(catalog: FilesystemCatalog) ->
         ({"metastore": "jdbc", "uri": "jdbc:sqlite::memory:"}, "in memory"),
         ({"metastore": "jdbc", "uri": "jdbc:mysql://host"}, "names no host or no database"),
         ({"metastore": "jdbc", "uri": "jdbc:sqlite:/nowhere/at/all/x.db"}, "unable to open database file"),
-        ({"metastore": "hive"}, "'metastore' = 'hive'"),
+        ({"metastore": "glue"}, "'metastore' = 'glue'"),
     ],
 )
 def test_options_that_lead_nowhere(tmp_path: Path, options: dict[str, str], message: str) -> None:

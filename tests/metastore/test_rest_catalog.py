@@ -531,7 +531,7 @@ def test_an_external_table_is_committed_to_by_files(
     assert isinstance(catalog, ServedCatalog)
     create_by_path(f"{tmp_path}/x", SCHEMA)
     external = SCHEMA.with_options({"bucket": "1", "path": f"file:{tmp_path}/x"})
-    catalog.metastore.add_table("d", "x", external)
+    catalog.metastore.add_table("d", "x", external, "")
     table = catalog.load_table("d", "x")
     assert table.path == f"file:{tmp_path}/x"
     proxy.taken()
@@ -548,7 +548,7 @@ def test_an_external_table_is_committed_to_by_files(
 def test_governed_tables(catalog: FilesystemCatalog, proxy: RestProxy, limits: dict[str, object]) -> None:
     governed = SCHEMA.with_options({"bucket": "1", "query-auth.enabled": "true"})
     assert isinstance(catalog, ServedCatalog)
-    catalog.metastore.add_table("d", "g", governed)
+    catalog.metastore.add_table("d", "g", governed, "")
 
     def fault(method: str, path: str, pass_on: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
         return (200, json.dumps(limits).encode()) if path.endswith("/auth") else pass_on()

@@ -12,7 +12,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.table.catalog_options import check_catalog_options
 
 _REFUSED = [
-    ({"metastore": "hive"}, UnsupportedError, "'metastore' = 'hive'"),
+    ({"metastore": "glue"}, UnsupportedError, "'metastore' = 'glue'"),
     ({"uri": "http://catalog:8080"}, UnsupportedError, "'uri'"),
     ({"table-default.bucket": "4"}, UnsupportedError, "'table-default.bucket'"),
     ({"case-sensitive": "false"}, UnsupportedError, "'case-sensitive'"),
@@ -50,10 +50,10 @@ class _Session:
 
 def test_both_doors_look_at_the_options_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session: Any = _Session()
-    options: dict[str, Any] = {"metastore": "hive", "uri": "http://catalog:8080"}
-    with pytest.raises(UnsupportedError, match="'metastore' = 'hive'"):
+    options: dict[str, Any] = {"metastore": "glue", "uri": "http://catalog:8080"}
+    with pytest.raises(UnsupportedError, match="'metastore' = 'glue'"):
         paimon_spark.register_catalog(session, "p", warehouse=str(tmp_path / "wh"), **options)
     monkeypatch.setattr("paimon_spark.spark.text.statement.register", lambda spark: None)
-    with pytest.raises(UnsupportedError, match="'metastore' = 'hive'"):
+    with pytest.raises(UnsupportedError, match="'metastore' = 'glue'"):
         paimon_spark.sql(session, "SELECT 1", warehouse=str(tmp_path / "wh"), **options)
     assert not (tmp_path / "wh").exists()

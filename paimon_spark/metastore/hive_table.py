@@ -1,0 +1,225 @@
+"""Records of a Hive metastore for Paimon tables, as Java's ``HiveCatalog`` makes and reads them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.metastore.hive_client import records
+from paimon_spark.spec import data_types as types
+from paimon_spark.spec.schema import TableSchema
+
+_INPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
+_OUTPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
+_SERDE: Final = "org.apache.paimon.hive.PaimonSerDe"
+_STORAGE_HANDLER: Final = "org.apache.paimon.hive.PaimonStorageHandler"
+_LOCATION: Final = "paimon_location"
+"""Parameter that has the location where the catalog's option ``location-in-properties`` is set."""
+_MIRRORED: Final = ("partition.expiration-time", "data-file.path-directory")
+"""Options that are mirrored also where ``sync-all-properties`` is off."""
+_TAGS: Final = "metastore.tag-to-partition"
+_COMMENT: Final = "comment"
+_EXTERNAL: Final = "EXTERNAL"
+_LONGEST_COMMENT: Final = 255
+_CUT: Final = "..."
+_MAX_INT: Final = 2**31 - 1
+_LONGEST_CHAR: Final = 255
+_LONGEST_VARCHAR: Final = 65535
+_PLAIN: Final = {
+    types.BooleanType: "boolean",
+    types.TinyIntType: "tinyint",
+    types.SmallIntType: "smallint",
+    types.IntType: "int",
+    types.BigIntType: "bigint",
+    types.FloatType: "float",
+    types.DoubleType: "double",
+    types.BinaryType: "binary",
+    types.VarBinaryType: "binary",
+    types.BlobType: "binary",
+    types.DateType: "date",
+    types.TimeType: "string",
+    types.TimestampType: "timestamp",
+    types.LocalZonedTimestampType: "timestamp",  # as Java on Hive 2, which Spark's official connector has
+    types.VariantType: "struct<value:binary,metadata:binary>",
+}
+
+
+def hive_type(data_type: types.DataType) -> str:
+    """The name that Hive has for a type. Java: ``HiveTypeUtils.toTypeInfo``.
+
+    Raises:
+        UnsupportedError: it has none.
+    """
+    plain = _PLAIN.get(type(data_type))
+    if plain is not None:
+        return plain
+    match data_type:
+        case types.DecimalType(precision=precision, scale=scale):
+            return f"decimal({precision},{scale})"
+        case types.CharType(length=length):
+            return f"char({length})" if length <= _LONGEST_CHAR else "string"
+        case types.VarCharType(length=length):
+            return f"varchar({length})" if length <= _LONGEST_VARCHAR else "string"
+        case types.ArrayType(element=element) | types.VectorType(element=element):
+            return f"array<{hive_type(element)}>"
+        case types.MultisetType(element=element):
+            return f"map<{hive_type(element)},int>"
+        case types.MapType(key=key, value=value):
+            return f"map<{hive_type(key)},{hive_type(value)}>"
+        case types.RowType(fields=fields):
+            return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in fields)}>"
+    raise UnsupportedError(f"A Hive metastore has no type for {data_type}: keep such a table in another catalog.")
+
+
+def user() -> str:
+    """Who owns what is made, as Hadoop finds it where there is no Kerberos."""
+    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def new_table(
+    database: str,
+    table: str,
+    schema: TableSchema,
+    location: str,
+    *,
+    is_external: bool,
+    mirrors_all: bool,
+    in_parameters: bool,
+) -> Any:
+    """The record of a new table. Java: ``HiveCatalog.createHiveTable``."""
+    hive, now = records(), int(time.time())
+    kept = _mirrored(schema, mirrors_all=mirrors_all)
+    if not mirrors_all:
+        kept |= {key: schema.options[key] for key in _MIRRORED if key in schema.options}
+    found = hive.Table(
+        tableName=table,
+        dbName=database,
+        owner=user(),
+        createTime=now,
+        lastAccessTime=now,
+        retention=_MAX_INT,
+        partitionKeys=[],
+        parameters={**kept, "table_type": "PAIMON", "storage_handler": _STORAGE_HANDLER},
+        tableType="EXTERNAL_TABLE" if is_external else "MANAGED_TABLE",
+        sd=hive.StorageDescriptor(compressed=False, numBuckets=0, storedAsSubDirectories=False),
+    )
+    if is_external:
+        found.parameters[_EXTERNAL] = "TRUE"
+    fill(found, schema, location, in_parameters=in_parameters)
+    return found
+
+
+def alter(found: Any, schema: TableSchema, before: TableSchema, *, mirrors_all: bool, in_parameters: bool) -> None:
+    """Change the record of a table to its new schema. Java: ``HiveCatalog.alterTableToHms``."""
+    location = location_of(found, in_parameters=in_parameters)
+    found.parameters.update(_mirrored(schema, mirrors_all=mirrors_all))
+    for key in before.options.keys() - schema.options.keys():
+        found.parameters.pop(key, None)
+    fill(found, schema, location, in_parameters=in_parameters)
+
+
+def fill(found: Any, schema: TableSchema, location: str, *, in_parameters: bool) -> None:
+    """Write columns, formats, comment and location. Java: ``HiveCatalog.updateHmsTable``."""
+    hive, sd = records(), found.sd
+    sd.inputFormat, sd.outputFormat = _INPUT_FORMAT, _OUTPUT_FORMAT
+    sd.serdeInfo = sd.serdeInfo or hive.SerDeInfo()
+    sd.serdeInfo.parameters, sd.serdeInfo.serializationLib = {}, _SERDE
+    keys = schema.partition_keys if knows_partitions(schema) else ()
+    if keys:
+        found.partitionKeys = [
+            hive.FieldSchema(name, hive_type(schema.field(name).type), schema.field(name).description) for name in keys
+        ]
+    elif schema.options.get(_TAGS):
+        found.partitionKeys = [hive.FieldSchema(schema.options[_TAGS], "string", None)]
+    sd.cols = [
+        hive.FieldSchema(field.name, hive_type(field.type), _short(field.description))
+        for field in schema.fields
+        if field.name not in keys
+    ]
+    if schema.comment is not None:
+        found.parameters[_COMMENT] = schema.comment
+    place(found, location, in_parameters=in_parameters)
+
+
+def place(found: Any, location: str, *, in_parameters: bool) -> None:
+    """Write where a table lies. Java: ``LocationHelper``."""
+    if in_parameters:
+        found.parameters[_LOCATION] = location
+    else:
+        found.sd.location = location
+
+
+def location_of(found: Any, *, in_parameters: bool) -> str:
+    """Where a table lies, as the metastore has it."""
+    own = found.parameters.get(_LOCATION) if in_parameters else None
+    return str(own or found.sd.location)
+
+
+def place_database(found: Any, location: str, *, in_parameters: bool) -> None:
+    """Write where a database lies."""
+    if in_parameters:
+        found.parameters[_LOCATION], found.locationUri = location, None
+    else:
+        found.locationUri = location
+
+
+def location_of_database(found: Any, *, in_parameters: bool) -> str | None:
+    """Where a database lies."""
+    own = (found.parameters or {}).get(_LOCATION) if in_parameters else None
+    where = own or found.locationUri
+    return None if where is None else str(where)
+
+
+def path_of(location: str) -> str:
+    """The path of a location: Hadoop writes files of the machine as ``file:/…``."""
+    if location.startswith("file:"):
+        return f"/{location.removeprefix('file:').lstrip('/')}".rstrip("/") or "/"
+    return location.rstrip("/")
+
+
+def is_paimon(found: Any) -> bool:
+    """Whether a record is that of a Paimon table. Java: ``HiveCatalog.isPaimonTable``."""
+    sd = found.sd
+    return sd is not None and (sd.inputFormat, sd.outputFormat) == (_INPUT_FORMAT, _OUTPUT_FORMAT)
+
+
+def is_external(found: Any) -> bool:
+    """Whether the files outlive the table."""
+    return bool(found.tableType == "EXTERNAL_TABLE")
+
+
+def is_view(found: Any) -> bool:
+    """Whether a record is that of a view."""
+    return bool(found.tableType == "VIRTUAL_VIEW")
+
+
+def asks_for_external(options: Mapping[str, str], table_type: str) -> bool:
+    """Whether a new table is an external one. Java: ``HiveCatalog.usingExternalTable``."""
+    if "path" in options or table_type == "external":
+        return True
+    return options.get("external", options.get(_EXTERNAL, "")).strip().lower() == "true"
+
+
+def knows_partitions(schema: TableSchema) -> bool:
+    """Whether the metastore knows the partitions of a table."""
+    option = schema.options.get("metastore.partitioned-table", "").strip().lower()
+    return bool(schema.partition_keys) and option == "true"
+
+
+def _mirrored(schema: TableSchema, *, mirrors_all: bool) -> dict[str, str]:
+    if not mirrors_all:
+        return {key: value for key, value in schema.options.items() if key.startswith("hive.")}
+    keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys, "bucket-key": schema.bucket_keys}
+    return {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
+
+
+def _short(comment: str | None) -> str | None:
+    """A column's comment as the metastore can keep it. Java: ``HiveTableUtils.normalizeColumnComment``."""
+    if comment is None:
+        return None
+    text = comment.replace("\n", " ").replace("\r", " ")
+    return text if len(text) <= _LONGEST_COMMENT else f"{text[: _LONGEST_COMMENT - len(_CUT)]}{_CUT}"

@@ -1,0 +1,43 @@
+import java.net.InetSocketAddress;
+import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.metastore.HiveMetaStore;
+import org.apache.hadoop.hive.metastore.api.ThriftHiveMetastore;
+import org.apache.hadoop.hive.metastore.txn.TxnDbUtil;
+import org.apache.hadoop.hive.ql.txn.AcidHouseKeeperService;
+import org.apache.thrift.protocol.TBinaryProtocol;
+import org.apache.thrift.server.TThreadPoolServer;
+import org.apache.thrift.transport.TServerSocket;
+
+/** Hive's metastore over Derby in memory, on loopback alone: {@code HiveMetaStore.main} would bind all addresses. */
+public class HiveServer {
+    public static void main(String[] args) throws Exception {
+        HiveConf conf = new HiveConf();
+        conf.set("javax.jdo.option.ConnectionURL", "jdbc:derby:memory:metastore;create=true");
+        conf.set("datanucleus.connectionPoolingType", "hikaricp");
+        conf.set("datanucleus.schema.autoCreateAll", "true");
+        conf.set("hive.metastore.schema.verification", "false");
+        conf.set("hive.metastore.warehouse.dir", args[0]);
+        conf.set("hive.txn.timeout", args[1]);
+        conf.set("hive.timedout.txn.reaper.start", "1s");
+        conf.set("hive.timedout.txn.reaper.interval", "1s");
+        conf.set("hive.in.test", "true");
+        TxnDbUtil.setConfValues(conf);
+        TxnDbUtil.prepDb(conf);
+        conf.set("hive.in.test", "false");
+        ThriftHiveMetastore.Iface handler = HiveMetaStore.newRetryingHMSHandler("metastore", conf, false);
+        new AcidHouseKeeperService().start(conf);
+        TServerSocket socket = new TServerSocket(new InetSocketAddress("127.0.0.1", 0));
+        TThreadPoolServer server =
+                new TThreadPoolServer(
+                        new TThreadPoolServer.Args(socket)
+                                .processor(new ThriftHiveMetastore.Processor<>(handler))
+                                .protocolFactory(new TBinaryProtocol.Factory()));
+        Thread serving = new Thread(server::serve);
+        serving.setDaemon(true);
+        serving.start();
+        handler.getStatus();
+        System.out.println(socket.getServerSocket().getLocalPort());
+        while (System.in.read() >= 0) {}
+        System.exit(0);
+    }
+}

@@ -1,0 +1,180 @@
+"""Hive's metastore on this machine, from the jars of PySpark, and a proxy before it whose connections can be broken."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.oracle.paimon_oracle import cache_dir
+from tests.support.maven_jars import spark_jars
+
+_SOURCE = Path(__file__).with_name("HiveServer.java")
+_OPENED = ("lang", "net", "util", "nio")
+_CHUNK_BYTES = 1 << 16
+LOCK_SECONDS = 4
+"""After so long the lock of a client that has died is free (`hive.txn.timeout`)."""
+
+
+@dataclass(frozen=True)
+class HiveServer:
+    """A metastore that runs."""
+
+    port: int
+    warehouse: str
+    """The directory of its database ``default``."""
+
+    @property
+    def uri(self) -> str:
+        """Where clients reach it."""
+        return f"thrift://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def hive_server() -> Iterator[HiveServer]:
+    """Start the metastore; it ends with the context.
+
+    Raises:
+        OSError: there is no Java.
+        RuntimeError: it does not start.
+    """
+    jars = spark_jars()
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["java", "-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
+        command += [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
+        command += ["-cp", os.pathsep.join([_compiled(jars), *jars]), "HiveServer"]
+        command += [f"{folder}/warehouse", f"{LOCK_SECONDS}s"]
+        with (Path(folder) / "errors").open("w+") as errors:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                port = process.stdout.readline().strip()
+                if not port.isdigit():
+                    errors.seek(0)
+                    raise RuntimeError(f"the Hive metastore does not start: {port} {errors.read()[-2000:]}")
+                yield HiveServer(int(port), f"{folder}/warehouse")
+            finally:
+                process.stdin.close()
+                try:
+                    process.wait(30)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                process.stdout.close()
+
+
+def _compiled(jars: list[str]) -> str:
+    """The directory of the class, compiled once."""
+    name = hashlib.sha256("\n".join([_SOURCE.read_text(), *map(os.path.basename, jars)]).encode()).hexdigest()[:16]
+    folder = Path(cache_dir()) / "classes" / f"hive-server-{name}"
+    if not folder.exists():
+        aside = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}")
+        aside.mkdir(parents=True)
+        command = ["javac", "-proc:none", "-nowarn", "-d", str(aside), "-cp", os.pathsep.join(jars), str(_SOURCE)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"javac: {done.stderr[-2000:]}")
+        try:
+            aside.replace(folder)
+        except OSError:  # another process was first
+            if not folder.exists():
+                raise
+    return str(folder)
+
+
+@dataclass
+class HiveProxy:
+    """A way to the metastore that can be closed."""
+
+    port: int
+    calls: list[str] = field(default_factory=list)
+    """Names of the calls that were passed on, in order."""
+    lost: str | None = None
+    """The call after which, once, the connection ends before the answer."""
+    is_gone: bool = False
+    """Whether connections end at once, as if no metastore ran."""
+    _open: list[socket.socket] = field(default_factory=list)
+
+    @property
+    def uri(self) -> str:
+        """Where clients reach it."""
+        return f"thrift://127.0.0.1:{self.port}"
+
+    def taken(self) -> list[str]:
+        """The calls since the last look."""
+        found, self.calls = self.calls, []
+        return found
+
+    def cut(self) -> None:
+        """Break all connections, as a restart does."""
+        for each in self._open:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+
+@contextmanager
+def hive_proxy(server: HiveServer) -> Iterator[HiveProxy]:
+    """A proxy before the metastore."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    proxy = HiveProxy(listening.getsockname()[1])
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=talk, args=(client,), daemon=True).start()
+
+    def talk(client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", server.port)) as node, contextlib.suppress(OSError):
+            if proxy.is_gone:
+                return
+            proxy._open.append(client)
+            lost = threading.Event()
+            threading.Thread(target=back, args=(node, client, lost), daemon=True).start()
+            while data := client.recv(_CHUNK_BYTES):
+                call = _call_in(data)
+                if call:
+                    proxy.calls.append(call)
+                if call and call == proxy.lost:
+                    proxy.lost = None
+                    lost.set()
+                node.sendall(data)
+            node.shutdown(socket.SHUT_RDWR)
+
+    def back(node: socket.socket, client: socket.socket, lost: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while data := node.recv(_CHUNK_BYTES):
+                if lost.is_set():
+                    client.shutdown(socket.SHUT_RDWR)
+                    return
+                client.sendall(data)
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield proxy
+    finally:
+        listening.close()
+        proxy.cut()
+
+
+def _call_in(data: bytes) -> str | None:
+    """The name of the call that begins with these bytes of Thrift's binary protocol."""
+    if data[:4] != b"\x80\x01\x00\x01":
+        return None
+    length = int.from_bytes(data[4:8], "big")
+    return data[8 : 8 + length].decode("ascii", "replace")
