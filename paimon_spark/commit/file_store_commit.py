@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.commit.changes import CollectedChanges, collect_changes
 from paimon_spark.commit.conflict_detection import newer_columns
+from paimon_spark.commit.iceberg_metadata import publish_iceberg
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgraded_files
 from paimon_spark.commit.publish import publish_snapshot
@@ -291,6 +292,8 @@ class BuildsSnapshots(Protocol):
     """Names of all files that the snapshot made last refers to, of those that the commit made."""
     files: Sequence[ManifestEntry]
     """What it adds and deletes."""
+    tells_all: bool
+    """Whether these are all that differs from the snapshot before."""
 
     def next_snapshot(self, latest: Snapshot | None) -> Snapshot:
         """Write the manifests of the snapshot after ``latest`` and return it, not yet published."""
@@ -339,6 +342,7 @@ def commit_part(
         if published:
             writer.discard(keep=builder.names)
             _delete_side_files(table, part, keep=builder.names)
+            publish_iceberg(table, snapshot, follows=latest, files=builder.files if builder.tells_all else None)
             return snapshot
         if retries.exhausted:
             writer.discard()

@@ -97,6 +97,7 @@ class SnapshotBuilder:
         """Names of all files that the snapshot made last refers to."""
         self.files: Sequence[ManifestEntry] = ()
         """What it adds and deletes."""
+        self.tells_all = True
 
     def next_snapshot(self, latest: Snapshot | None) -> Snapshot:
         """Write the manifests of the snapshot after ``latest`` and return it, not yet published.

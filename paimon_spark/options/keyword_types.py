@@ -225,7 +225,15 @@ class KeywordOptions(TypedDict, total=False):
     materialized_table_refresh_mode: OptionValue
     materialized_table_refresh_status: OptionValue
     merge_engine: OptionValue
+    metadata_iceberg_compaction_max_file_num: OptionValue
+    metadata_iceberg_compaction_min_file_num: OptionValue
+    metadata_iceberg_delete_after_commit_enabled: OptionValue
+    metadata_iceberg_format_version: OptionValue
+    metadata_iceberg_manifest_compression: OptionValue
+    metadata_iceberg_manifest_legacy_version: OptionValue
+    metadata_iceberg_previous_versions_max: OptionValue
     metadata_iceberg_storage: OptionValue
+    metadata_iceberg_storage_location: OptionValue
     metadata_stats_dense_store: OptionValue
     metadata_stats_keep_first_n_columns: OptionValue
     metadata_stats_mode: OptionValue

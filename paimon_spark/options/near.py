@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 _SEPARATORS = str.maketrans("", "", "-_. ")
 _FIELDS = "fields."
 _FOREIGN_PREFIXES = ("spark.paimon.", "paimon.")
+_OTHER_FORMAT = "metadata.iceberg."
+"""Keys whose ends, such as ``format-version``, are words of another format: a property may have such a name."""
 _SHORTEST = 6
 """Letters of a known key from which on one letter more, less or other is a slip; shorter ones are near other words."""
 _LONG = 12
@@ -35,7 +37,8 @@ def near_keys(key: str, known: Iterable[str], columns: Sequence[str] = ()) -> li
     if slips:
         return slips
     if len(squashed) < len(lowered):  # several words: one alone is the end of many keys
-        longer = [name for name in fixed if name.endswith(f".{lowered.replace('_', '-')}")]
+        ends = [name for name in fixed if name.endswith(f".{lowered.replace('_', '-')}")]
+        longer = [name for name in ends if not name.startswith(_OTHER_FORMAT)]
         if longer:
             return longer
     return _near_fields(lowered, patterns, columns)

@@ -50,13 +50,17 @@ _BAD_RECORDS = (EOFError, LookupError, ValueError, TypeError, OverflowError, Sto
 
 @functools.lru_cache(maxsize=64)
 def _parsed_file_schema(text: bytes, kind: str) -> tuple[Schema, bool]:
+    return _parsed_schema(text, getattr(metadata_schemas, kind))
+
+
+def _parsed_schema(text: bytes, expected: Schema) -> tuple[Schema, bool]:
     """Parse and check a file's schema; return it as an array of records, and whether required values may be null."""
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptTableError(f"The Avro schema in the file's header is no JSON: {error}.") from error
     check = SchemaCheck()
-    check.check(schema, getattr(metadata_schemas, kind))
+    check.check(schema, expected)
     try:
         parsed = fastavro.parse_schema({"type": "array", "items": plain_schema(schema)})
     except (SchemaParseException, LookupError, ValueError, TypeError, AttributeError) as error:
@@ -74,16 +78,7 @@ def _records_of(content: AvroBlocks, kind: str, version: int, path: str | None) 
         schema, check_nulls = _parsed_file_schema(content.schema_json, kind)
     except CorruptTableError as error:
         raise CorruptTableError(str(error), path=path) from error
-    body = b"".join(encode_long(count) + block for count, block in content.blocks if count) + b"\0"
-    source = BytesIO(body)
-    try:
-        records: list[Any] = fastavro.schemaless_reader(source, schema, None)
-    except _BAD_RECORDS as error:
-        raise CorruptTableError(
-            f"The Avro records cannot be decoded ({error}): the file is damaged.", path=path
-        ) from error
-    if source.tell() != len(body):
-        raise CorruptTableError("The Avro records end before their blocks do: the file is damaged.", path=path)
+    records = _decoded_records(content, schema, path)
     if check_nulls:
         for record in records:
             _check_required(record, getattr(metadata_schemas, kind), path)
@@ -94,6 +89,20 @@ def _records_of(content: AvroBlocks, kind: str, version: int, path: str | None) 
                 "the file is damaged or was written by another generation of Paimon; please recreate the table.",
                 path=path,
             )
+    return records
+
+
+def _decoded_records(content: AvroBlocks, schema: Schema, path: str | None) -> list[Record]:
+    body = b"".join(encode_long(count) + block for count, block in content.blocks if count) + b"\0"
+    source = BytesIO(body)
+    try:
+        records: list[Any] = fastavro.schemaless_reader(source, schema, None)
+    except _BAD_RECORDS as error:
+        raise CorruptTableError(
+            f"The Avro records cannot be decoded ({error}): the file is damaged.", path=path
+        ) from error
+    if source.tell() != len(body):
+        raise CorruptTableError("The Avro records end before their blocks do: the file is damaged.", path=path)
     return records
 
 
@@ -130,6 +139,36 @@ def _write_records(records: Sequence[Record], schema: Schema, codec: str, level:
         fastavro.schemaless_writer(out, parsed, part)
         blocks.append((len(part), out.getvalue()[len(encode_long(len(part))) : -1]))
     return write_container(AvroBlocks(text, tuple(blocks)), codec=codec, level=level)
+
+
+def encode_block(records: Sequence[Record], schema_text: bytes) -> bytes:
+    """Encode records of a schema, given as JSON, as the uncompressed bytes of one block."""
+    out = BytesIO()
+    fastavro.schemaless_writer(out, _parsed_own_schema(schema_text), records)
+    return out.getvalue()[len(encode_long(len(records))) : -1]
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed_fitting_schema(text: bytes, expected: bytes) -> tuple[Schema, bool]:
+    return _parsed_schema(text, json.loads(expected))
+
+
+def decode_records(data: bytes, expected: bytes, *, path: str | None = None) -> list[Record]:
+    """Decode all records of a container file whose schema fits another one, given as JSON.
+
+    Raises:
+        CorruptTableError: the file is damaged, or its schema lacks a required field.
+    """
+    content = read_container(data, path=path)
+    try:
+        schema, check_nulls = _parsed_fitting_schema(content.schema_json, expected)
+    except CorruptTableError as error:
+        raise CorruptTableError(str(error), path=path) from error
+    records = _decoded_records(content, schema, path)
+    if check_nulls:
+        for record in records:
+            _check_required(record, json.loads(expected), path)
+    return records
 
 
 def _is_int32(value: int) -> bool:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, TinyIntType, VarCharType
 
 _MAX_INT = 2_147_483_647
+
+STRUCTURED_TYPE_FIELD_ID_BASE: Final = _MAX_INT // 4
+"""Java: ``SpecialFields.STRUCTURED_TYPE_FIELD_ID_BASE``."""
+STRUCTURED_TYPE_FIELD_DEPTH_LIMIT: Final = 1 << 10
+"""Java: ``SpecialFields.STRUCTURED_TYPE_FIELD_DEPTH_LIMIT``."""
 
 SYSTEM_FIELD_ID_START = _MAX_INT // 2
 """Ids from here on belong to system fields."""
@@ -49,6 +55,16 @@ def key_field(data_field: DataField) -> DataField:
     return replace(
         data_field, id=data_field.id + SYSTEM_FIELD_ID_START, name=KEY_FIELD_PREFIX + data_field.name, description=None
     )
+
+
+def element_id(field_id: int, depth: int) -> int:
+    """Id of an array's element or a map's value (Java ints: they wrap)."""
+    return _java_int(STRUCTURED_TYPE_FIELD_ID_BASE + field_id * STRUCTURED_TYPE_FIELD_DEPTH_LIMIT + depth)
+
+
+def key_id(field_id: int, depth: int) -> int:
+    """Id of a map's key."""
+    return _java_int(STRUCTURED_TYPE_FIELD_ID_BASE - field_id * STRUCTURED_TYPE_FIELD_DEPTH_LIMIT - depth)
 
 
 def _java_int(value: int) -> int:

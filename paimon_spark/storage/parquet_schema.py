@@ -14,25 +14,11 @@ import pyarrow as pa
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.special_fields import element_id, key_id
 from paimon_spark.spec.variant_nested import touched
-
-STRUCTURED_TYPE_FIELD_ID_BASE: Final = 2_147_483_647 // 4
-"""Java: ``SpecialFields.STRUCTURED_TYPE_FIELD_ID_BASE``."""
-STRUCTURED_TYPE_FIELD_DEPTH_LIMIT: Final = 1 << 10
-"""Java: ``SpecialFields.STRUCTURED_TYPE_FIELD_DEPTH_LIMIT``."""
 
 MESSAGE_NAME: Final = "paimon_schema"
 """Name of the root of Java's Parquet schemas."""
-
-
-def element_id(field_id: int, depth: int) -> int:
-    """Id of an array's element or a map's value (Java ints: they wrap)."""
-    return _java_int(STRUCTURED_TYPE_FIELD_ID_BASE + field_id * STRUCTURED_TYPE_FIELD_DEPTH_LIMIT + depth)
-
-
-def key_id(field_id: int, depth: int) -> int:
-    """Id of a map's key."""
-    return _java_int(STRUCTURED_TYPE_FIELD_ID_BASE - field_id * STRUCTURED_TYPE_FIELD_DEPTH_LIMIT - depth)
 
 
 def physical_schema(fields: Sequence[t.DataField], *, id_key: str, int96: bool = False) -> pa.Schema:
@@ -130,10 +116,6 @@ def _child(name: str, kind: t.DataType, field_id: int, depth: int, id_key: str, 
         nullable=kind.nullable,
         metadata={id_key: str(element_id(field_id, depth))},
     )
-
-
-def _java_int(value: int) -> int:
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def narrowed_columns(

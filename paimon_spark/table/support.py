@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
 from paimon_spark.spec.data_types import BinaryType, BlobType, VarBinaryType, contains_type, holds_blobs
+from paimon_spark.spec.iceberg.publishable import check_publishable
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def check_writable(schema: TableSchema) -> None:
     """
     refuse(schema.options, Stage.WRITE, Stage.TABLE, Stage.COMMIT)
     _check_types(schema)
+    check_publishable(schema)
     _check_partition_names(schema)
     _check_record_expiry(schema)
 

@@ -55,7 +55,7 @@ def test_ignored_options_are_told_once(spark: SparkSession, path: Path, caplog: 
     ("statement", "words"),
     [
         (
-            "CREATE TABLE t2 (k INT) TBLPROPERTIES ('bucket'='-1', 'metadata.iceberg.storage'='table-location')",
+            "CREATE TABLE t2 (k INT) TBLPROPERTIES ('bucket'='-1', 'metadata.iceberg.storage'='rest-catalog')",
             "iceberg",
         ),
         ("CREATE TABLE t2 (k INT) TBLPROPERTIES ('batch-scan-mode'='compact')", "batch-scan-mode"),
@@ -79,5 +79,5 @@ def test_refused_options_are_refused_by_paths(spark: SparkSession, path: Path) -
     with pytest.raises(PySparkException, match=r"option 'consumer-id' = 'me' is not supported yet"):
         spark.read.format("paimon").option("consumer-id", "me").load(str(path))
     rows = spark.createDataFrame([(3, "c")], "k int, v string").write.format("paimon").mode("append")
-    with pytest.raises(PySparkException, match=r"option 'metadata.iceberg.storage' = 'table-location' is not"):
-        rows.option("metadata.iceberg.storage", "table-location").save(str(path))
+    with pytest.raises(PySparkException, match=r"option 'metadata.iceberg.storage' = 'hive-catalog' is not"):
+        rows.option("metadata.iceberg.storage", "hive-catalog").save(str(path))

@@ -299,7 +299,7 @@ def test_another_number_of_buckets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"metadata__iceberg__storage": "table-location"},
+        {"metadata__iceberg__storage": "hive-catalog"},
         {"file__format": "csv"},
     ],
 )

@@ -1,0 +1,405 @@
+"""Iceberg metadata of a snapshot that was published: made of that of the snapshot before, or of all files anew.
+
+Equals Java's ``IcebergCommitCallback``, but for what is marked ``# Java:``. Runs on the driver, after each commit. A
+failure is logged and fails no commit: the next commit finds no metadata to go on with, and makes it anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_spark.commit.iceberg_entries import Changes, FileReader
+from paimon_spark.commit.iceberg_files import IcebergFiles, metadata_ids
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.spec.iceberg.manifests import (
+    V3,
+    Content,
+    IcebergEntry,
+    IcebergManifest,
+    Status,
+    order_of,
+    with_own_row_ids,
+    with_row_ids,
+)
+from paimon_spark.spec.iceberg.metadata import (
+    RETIRE_PENDING,
+    Counts,
+    IcebergMetadata,
+    Inherited,
+    TableState,
+    commit_identity,
+    compare_schemas,
+    expired_count,
+    iceberg_snapshot,
+    is_avro_name,
+    metadata_name,
+)
+from paimon_spark.spec.iceberg.publishable import VERSION
+from paimon_spark.spec.iceberg.types import Json, iceberg_schema, value_from_bytes
+from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
+from paimon_spark.table.iceberg_location import publishes
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import ManifestEntry
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+_SMALL: Final = 2 / 3
+"""Manifests below this part of the target size are merged."""
+
+
+def publish_iceberg(
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    *,
+    follows: Snapshot | None = None,
+    files: Sequence[ManifestEntry] | None = None,
+) -> None:
+    """Write the Iceberg metadata of the latest snapshot, if the table's options ask for it; never raises an error.
+
+    Args:
+        table: the table as it is written.
+        snapshot: that was published, or is the latest one again after a rollback.
+        follows: the snapshot before it; None where that is not known.
+        files: all that differs from the snapshot before; None where that is not known.
+    """
+    if not publishes(table):
+        return
+    try:
+        if table.snapshots.latest_id() == snapshot.id:  # else a later commit writes its own
+            _Publication(table, snapshot, follows, files).run()
+    except Exception as error:  # noqa: BLE001 - the snapshot is published
+        _LOG.warning(
+            "%s: snapshot %s is committed, but readers of Iceberg do not see it before the next commit: its Iceberg "
+            "metadata could not be written: %s",
+            table.path,
+            snapshot.id,
+            error,
+        )
+
+
+def republish_iceberg(table: FileStoreTable) -> None:
+    """Write the Iceberg metadata of the latest snapshot after a rollback, or remove it where there is no snapshot."""
+    if publishes(table):
+        latest = table.snapshots.latest()
+        if latest is not None:
+            publish_iceberg(table, latest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a snapshot has for readers of Iceberg."""
+
+    manifests: list[IcebergManifest]
+    operation: str
+    counts: Counts
+
+
+class _Publication:
+    """One snapshot and its metadata."""
+
+    def __init__(
+        self,
+        table: FileStoreTable,
+        snapshot: Snapshot,
+        follows: Snapshot | None,
+        files: Sequence[ManifestEntry] | None,
+    ) -> None:
+        self._table = table
+        self._snapshot = snapshot
+        self._follows = follows
+        self._files = files
+        self._options = table.options
+        self._version = int(self._options.value(VERSION))
+        self._store = IcebergFiles(table)
+        self._names = self._store.names()
+        self._ids = metadata_ids(self._names)
+        self._schemas = self._all_schemas()
+        self._schema_id = max(self._schemas)
+
+    def run(self) -> None:
+        snapshot_id = self._snapshot.id
+        if snapshot_id == FIRST_SNAPSHOT_ID and self._follows is None and self._files is not None:
+            # the metadata of a table of this name that was dropped
+            self._store.delete(self._names)
+            self._names, self._ids = set(), []
+        inherited = Inherited()
+        if snapshot_id in self._ids:
+            there = self._store.metadata(snapshot_id)
+            ours = there is not None and there.names_identity() and there.is_of(self._snapshot)
+            if there is not None and ours and self._store.spell_as(there):
+                self._finish(set())
+                return
+            if there is not None:
+                inherited = inherited.with_that_of(there)
+        newest = self._store.metadata(self._ids[-1]) if self._ids and self._ids[-1] > snapshot_id else None
+        if newest is not None:
+            inherited = inherited.with_that_of(newest)
+        base = self._store.metadata(snapshot_id - 1) if snapshot_id - 1 in self._ids else None
+        if base is not None and self._files is not None and self._fits(base):
+            try:
+                self._extend(base, inherited)
+                return
+            except (PaimonError, OSError) as error:
+                _LOG.info("%s: its Iceberg metadata is made anew: %s", self._table.path, error)
+                self._store.delete(self._store.written)
+                self._store = IcebergFiles(self._table)
+        if base is not None:
+            inherited = inherited.with_that_of(base, keep_uuid=base.version == self._version)
+        self._make_anew(inherited, base)
+
+    def _all_schemas(self) -> dict[int, Json]:
+        """The schemas of the table by id; earlier ones that Iceberg cannot express are left out."""
+        found = dict[int, Json]()
+        all_schemas = self._table.schemas.all()
+        for schema in all_schemas:
+            try:
+                found[schema.id] = iceberg_schema(schema.id, schema.fields)
+            except UnsupportedError:
+                if schema.id == all_schemas[-1].id:
+                    raise
+        return found
+
+    def _fits(self, base: IcebergMetadata) -> bool:
+        """Whether metadata of the snapshot before is of that very snapshot, and can be gone on with."""
+        before = self._follows
+        if before is None or not base.is_of(before) or not self._store.spell_as(base):
+            return False
+        if base.version != self._version or (self._version >= V3 and base.next_row_id is None):
+            return False
+        return base.schema_id <= self._schema_id and compare_schemas(base.schemas, self._schemas)
+
+    # -- going on with the metadata before ----------------------------------------------------------------------------
+
+    def _extend(self, base: IcebergMetadata, inherited: Inherited) -> None:
+        snapshot, reader = self._snapshot, FileReader(self._table, self._store.location)
+        inherited = inherited.with_that_of(base)
+        listed = self._store.manifests(base.current["manifest-list"])
+        data = [each for each in listed if each.content is Content.DATA]
+        vectors = [each for each in listed if each.content is Content.DELETES]
+        changes = reader.changes(self._files or ())
+        before, operation = data, "append"
+        if not changes.only_adds:
+            data, operation = self._without_removed(reader, data, changes)
+        counts = self._counts_after(base, before, changes)
+        added = reader.entries(list(changes.added.values()), snapshot.id)
+        data += self._store.write_manifests(added, snapshot.id)
+        data = self._merged(data)
+        if reader.vectors and (self._follows is None or self._follows.index_manifest != snapshot.index_manifest):
+            vectors = self._store.write_manifests(reader.vector_entries(snapshot), snapshot.id, Content.DELETES)
+        elif not reader.vectors:
+            vectors = []
+        counts.delete_files = sum(each.live_files for each in vectors)
+        counts.position_deletes = sum(each.live_rows for each in vectors)
+        content = _Content([*data, *vectors], operation, counts)
+        known = {each["schema-id"] for each in base.schemas}
+        schemas = [*base.schemas, *(each for number, each in self._schemas.items() if number not in known)]
+        self._write(content, replace(inherited, uuid=base.uuid), base.snapshots, schemas)
+
+    def _counts_after(self, base: IcebergMetadata, data: Sequence[IcebergManifest], changes: Changes) -> Counts:
+        added, removed = changes.added.values(), changes.removed.values()
+        counts = Counts(
+            added_files=len(added),
+            added_rows=sum(each.file.row_count for each in added),
+            added_bytes=sum(each.file.file_size for each in added),
+            deleted_files=len(removed),
+            deleted_rows=sum(each.file.row_count for each in removed),
+            deleted_bytes=sum(each.file.file_size for each in removed),
+            partitions=len({each.partition for each in (*added, *removed)}),
+        )
+        files, rows, size = (base.total(f"total-{key}") for key in ("data-files", "records", "files-size"))
+        if files is None or rows is None:
+            files, rows = sum(each.live_files for each in data), sum(each.live_rows for each in data)
+        if size is None:
+            size = sum(entry.file.size for each in data for entry in self._store.entries(each) if entry.is_live)
+        counts.total_files = max(0, files + counts.added_files - counts.deleted_files)
+        counts.total_rows = max(0, rows + counts.added_rows - counts.deleted_rows)
+        counts.total_bytes = max(0, size + counts.added_bytes - counts.deleted_bytes)
+        return counts
+
+    def _without_removed(
+        self, reader: FileReader, manifests: Sequence[IcebergManifest], changes: Changes
+    ) -> tuple[list[IcebergManifest], str]:
+        """Return the manifests without the removed files, and what the snapshot does with them.
+
+        Files that are there already are added no more, and files that are not there are not removed.
+        """
+        touched = {each.partition for each in (*changes.added.values(), *changes.removed.values())}
+        values = reader.partition_values(touched)
+        partitions = [values[each] for each in touched]
+        found, operation, snapshot_id = list[IcebergManifest](), "append", self._snapshot.id
+        seen = set[str]()
+        for manifest in manifests:
+            if not self._may_hold(manifest, partitions):
+                found.append(manifest)
+                continue
+            entries = self._store.entries(manifest)
+            live = {entry.file.path for entry in entries if entry.is_live}
+            for path in live & changes.added.keys():
+                del changes.added[path]
+            if not live & changes.removed.keys():
+                found.append(manifest)
+                continue
+            seen |= live & changes.removed.keys()
+            operation = "replace" if self._snapshot.commit_kind is CommitKind.COMPACT else "overwrite"
+            kept = [
+                replace(entry, status=Status.DELETED, snapshot_id=snapshot_id)
+                if entry.file.path in changes.removed
+                else replace(entry, status=Status.EXISTING)
+                for entry in with_own_row_ids(manifest, entries)
+                if entry.is_live
+            ]
+            found += self._store.write_manifests(kept, snapshot_id)
+        for path in changes.removed.keys() - seen:  # Java: counts files too that its readers never saw
+            del changes.removed[path]
+        return found, operation
+
+    def _may_hold(self, manifest: IcebergManifest, partitions: Sequence[tuple[Any, ...]]) -> bool:
+        """Whether a manifest may have files of one of the partitions, by its summaries."""
+        fields = self._table.schema.partition_fields
+        if not fields or len(manifest.partitions) != len(fields):
+            return True
+        places = [tuple(_place(value, field.type) for value, field in zip(p, fields, strict=True)) for p in partitions]
+        bounds = []
+        for summary, field in zip(manifest.partitions, fields, strict=True):
+            low, high = (
+                None if end is None else order_of(value_from_bytes(end, field.type), field.type)
+                for end in (summary.lower_bound, summary.upper_bound)
+            )
+            bounds.append((summary.contains_null, low, high))
+        return any(all(map(_is_within, place, bounds)) for place in places)
+
+    def _merged(self, manifests: list[IcebergManifest]) -> list[IcebergManifest]:
+        """Merge small manifests when there are many (Java: ``compactMetadataIfNeeded``)."""
+        target = int(self._options.value("manifest.target-file-size"))
+        small = [each for each in manifests if each.length < target * _SMALL]
+        least = int(self._options.value("metadata.iceberg.compaction.min.file-num"))
+        most = int(self._options.value("metadata.iceberg.compaction.max.file-num"))
+        if len(small) < least or (len(small) < most and sum(each.length for each in small) < target):
+            return manifests
+        entries, snapshot_id, made = list[IcebergEntry](), self._snapshot.id, list[str]()
+        for manifest in small:
+            for entry in with_own_row_ids(manifest, self._store.entries(manifest)):
+                ours = snapshot_id in (entry.file_sequence_number, entry.snapshot_id)
+                if ours or entry.status is Status.EXISTING:
+                    entries.append(entry)
+                elif entry.status is Status.ADDED:
+                    entries.append(replace(entry, status=Status.EXISTING))
+            if manifest.sequence_number == snapshot_id:
+                made.append(manifest.path.rpartition("/")[2])
+        merged = self._store.write_manifests(entries, snapshot_id)
+        self._store.delete(made)
+        return [each for each in manifests if each.length >= target * _SMALL] + merged
+
+    # -- all files anew -----------------------------------------------------------------------------------------------
+
+    def _make_anew(self, inherited: Inherited, base: IcebergMetadata | None) -> None:
+        snapshot = self._snapshot
+        if base is not None:
+            self._store.spell_as(base)
+        reader = FileReader(self._table, self._store.location)
+        manifests, counts, partitions = list[IcebergManifest](), Counts(), set[bytes]()
+        waiting = list[IcebergEntry]()
+        for part in reader.live(snapshot):
+            waiting += reader.entries(part, snapshot.id)
+            partitions |= {entry.partition for entry in part}
+            counts.added_files += len(part)
+            counts.added_rows += sum(entry.file.row_count for entry in part)
+            counts.added_bytes += sum(entry.file.file_size for entry in part)
+            if len(waiting) >= _ENTRIES_AT_ONCE:
+                manifests += self._store.write_manifests(waiting, snapshot.id)
+                waiting = []
+        manifests += self._store.write_manifests(waiting, snapshot.id)
+        vectors = list[IcebergManifest]()
+        if reader.vectors:
+            vectors = self._store.write_manifests(reader.vector_entries(snapshot), snapshot.id, Content.DELETES)
+        counts.partitions = len(partitions)
+        counts.total_files, counts.total_rows = counts.added_files, counts.added_rows
+        counts.total_bytes = counts.added_bytes
+        counts.delete_files = sum(each.live_files for each in vectors)
+        counts.position_deletes = sum(each.live_rows for each in vectors)
+        content = _Content([*manifests, *vectors], "append", counts)
+        self._write(content, inherited, [], list(self._schemas.values()))
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _write(self, content: _Content, inherited: Inherited, before: Sequence[Json], schemas: Sequence[Json]) -> None:
+        snapshot, manifests, row_ids = self._snapshot, content.manifests, None
+        if self._version >= V3:
+            manifests, given = with_row_ids(manifests, inherited.next_row_id)
+            row_ids = inherited.next_row_id, given
+        manifest_list = self._store.write_list(manifests)
+        summary = content.counts.summary(content.operation, snapshot)
+        snapshots = [*before, iceberg_snapshot(snapshot, summary, manifest_list, row_ids)]
+        expired = expired_count(snapshots, snapshot.id, self._retained())
+        state = TableState(
+            version=self._version,
+            uuid=inherited.uuid or str(uuid.uuid4()),
+            location=self._store.location,
+            schemas=schemas,
+            schema_id=self._schema_id,
+            partition_keys=self._table.schema.partition_keys,
+            last_column_id=inherited.last_column_id,
+            next_row_id=None if row_ids is None else sum(row_ids),
+            refs={name: tag.snapshot.id for name, tag in self._table.tags.list().items()},
+            updated_millis=time.time_ns() // 1_000_000,
+        )
+        self._store.write_metadata(snapshot.id, state.metadata(snapshots[expired:]))
+        if not before:  # nothing of the metadata that was there is named any more
+            self._finish({name for name in self._names if is_avro_name(name)})
+            return
+        lists = [each["manifest-list"] for each in snapshots[: expired + 1]]
+        self._finish(lists)
+
+    def _retained(self) -> tuple[int, int, int]:
+        kept: timedelta = self._options.value("snapshot.time-retained")
+        oldest = time.time_ns() // 1_000_000 - int(kept.total_seconds() * 1000)
+        least, most = (int(self._options.value(f"snapshot.num-retained.{end}")) for end in ("min", "max"))
+        return least, most, oldest
+
+    def _finish(self, unneeded: set[str] | list[str]) -> None:
+        """Say which metadata is the latest, then delete what nobody needs any more.
+
+        Args:
+            unneeded: names of files; or the manifest lists of expired snapshots, and that of the first that is left.
+        """
+        snapshot_id = self._snapshot.id
+        latest = self._table.snapshots.latest()
+        if latest is None or latest.id != snapshot_id or commit_identity(latest) != commit_identity(self._snapshot):
+            return  # another commit, or a rollback, was faster, and does the same for its own snapshot
+        self._store.write_hint(snapshot_id)
+        gone = {RETIRE_PENDING} & self._names
+        gone |= {metadata_name(each) for each in self._ids if each > snapshot_id}
+        if self._options.value("metadata.iceberg.delete-after-commit.enabled"):
+            kept = int(self._options.value("metadata.iceberg.previous-versions-max"))
+            gone |= {metadata_name(each) for each in self._ids if each < snapshot_id - kept}
+        if isinstance(unneeded, set):
+            gone |= unneeded
+        else:
+            for location, after in itertools.pairwise(unneeded):
+                gone |= self._store.only_in(location, after)
+        self._store.delete(gone)
+
+
+_ENTRIES_AT_ONCE = 50_000
+
+
+def _place(value: Any, data_type: Any) -> Any:
+    return None if value is None else order_of(value, data_type)
+
+
+def _is_within(value: Any, bounds: tuple[bool, Any, Any]) -> bool:
+    has_null, low, high = bounds
+    if value is None:
+        return has_null
+    if isinstance(value, float) and value != value:
+        return True
+    return low is None or high is None or low <= value <= high
