@@ -231,7 +231,7 @@ def _nullable(t):
 
 # -------------------------------------------------------------------------------------------------- the oracle
 class PaimonOracle:
-    def __init__(self, warehouse, version=None, heap="1g", timezone="UTC", jars=(), options=None):
+    def __init__(self, warehouse, version=None, heap="1g", timezone="UTC", jars=(), options=None, bundle=None):
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
         self._numbers = itertools.count()
@@ -240,7 +240,7 @@ class PaimonOracle:
         self.warehouse = warehouse if is_name else os.path.abspath(warehouse)
         self.tmp = tempfile.mkdtemp(prefix="paimon-oracle-")
         spark = _spark_jars()
-        cp = [bundle_jar(version), *spark, *list(jars)]
+        cp = [bundle or bundle_jar(version), *spark, *list(jars)]
         cp = [_classes(cp), *cp]
         py4j_jar = next(j for j in spark if os.path.basename(j).startswith("py4j"))
         opts = [

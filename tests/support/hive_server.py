@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.oracle.paimon_oracle import cache_dir
-from tests.support.maven_jars import spark_jars
+from tests.support.maven_jars import fetched, spark_jars
 
 _SOURCE = Path(__file__).with_name("HiveServer.java")
+_OF_HIVE = ("hive-", "libthrift", "libfb303", "commons-", "log4j", "guava", "failureaccess", "antlr-runtime")
 _OPENED = ("lang", "net", "util", "nio")
 _CHUNK_BYTES = 1 << 16
 LOCK_SECONDS = 4
@@ -37,6 +38,20 @@ class HiveServer:
     def uri(self) -> str:
         """Where clients reach it."""
         return f"thrift://127.0.0.1:{self.port}"
+
+
+def java_catalog() -> tuple[str, list[str]]:
+    """Paths of the jar with Java's Hive catalog, and of what it needs of PySpark's jars beside the oracle's.
+
+    Paimon 1.2.0: no later connector is to be had from Maven.
+
+    Raises:
+        OSError: there is no Maven.
+        RuntimeError: it cannot be fetched.
+    """
+    version = "1.2.0"
+    (jar,) = fetched(f"hive-connector-{version}", [("org.apache.paimon", "paimon-hive-connector-3.1", version)])
+    return jar, [path for path in spark_jars() if os.path.basename(path).startswith(_OF_HIVE)]
 
 
 @contextmanager
