@@ -8,7 +8,9 @@ query is the same as with a reader in tasks. Only what is surely small is read h
 from __future__ import annotations
 
 import base64
+import io
 import pickle
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +21,7 @@ from pyspark.sql import types as spark
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split import DataSplit
 from paimon_spark.spark.jvm.answer_proxy import Value
-from paimon_spark.spark.jvm.features import SMALL_READS, missing_of
+from paimon_spark.spark.jvm.features import LOCAL_CHANGES, SMALL_READS, missing_of
 from paimon_spark.spark.source.reader import PaimonPartition
 from paimon_spark.spec.predicate import Leaf, split_and
 
@@ -37,6 +39,9 @@ _MOST_BYTES: Final = 512 << 20
 """Of Parquet files, of which only some pages are decoded."""
 _MOST_WHOLE_BYTES: Final = 4 << 20
 """Of files of other formats, which are decoded from their beginning."""
+_MOST_CHANGED_ROWS: Final = 10_000
+"""Of files in which a statement looks for the rows that it changes; `PaimonRowCommands` takes as many."""
+_MOST_CHANGED_BYTES: Final = 16 << 20
 _JAVA_PICKLE_PROTOCOL: Final = 3
 _INTEGERS: Final[Mapping[type[spark.DataType], pa.DataType]] = {
     spark.DateType: pa.int32(),
@@ -50,11 +55,20 @@ _KNOWN: Final = (
 )  # fmt: skip
 """Types whose values Java takes from Python as they are."""
 
+_NOT_FROM_ARROW: Final = (spark.VariantType, spark.UserDefinedType, spark.NullType)
+"""Types of which Spark takes no values from Arrow as they come from our reader."""
+
 
 def is_small(gateway: Gateway, plan: ScanPlan) -> bool:
     """Return whether the rows of a scan are read in the driver: a few keys, of few files, of flat columns."""
+    flat = all(type(f.dataType) in _KNOWN for f in plan.struct)
+    return flat and _pins_few_keys(plan) and not missing_of(gateway, SMALL_READS)
+
+
+def _pins_few_keys(plan: ScanPlan) -> bool:
+    """Return whether the predicates of a scan name a few keys of few files."""
     schema = plan.table.schema
-    if plan.view is not ROWS or not schema.primary_keys or not all(type(f.dataType) in _KNOWN for f in plan.struct):
+    if plan.view is not ROWS or not schema.primary_keys:
         return False
     if not 0 < _wanted_keys(plan.predicate, schema.trimmed_primary_keys) <= _MOST_KEYS:
         return False
@@ -64,8 +78,67 @@ def is_small(gateway: Gateway, plan: ScanPlan) -> bool:
     files = [file for split in splits for file in split.files]
     whole = sum(file.size for file in files if file.format != "parquet")
     size = sum(file.size for file in files) - whole
-    small = len(files) <= _MOST_FILES and size <= _MOST_BYTES and whole <= _MOST_WHOLE_BYTES
-    return small and not missing_of(gateway, SMALL_READS)
+    return len(files) <= _MOST_FILES and size <= _MOST_BYTES and whole <= _MOST_WHOLE_BYTES
+
+
+def is_changed_here(gateway: Gateway, plan: ScanPlan) -> bool:
+    """Return whether the rows that a statement may change are read in the driver: they are surely few.
+
+    Either the condition names a few keys, or the files that are left have few rows.
+    """
+    known = not any(_has_type(field.dataType, _NOT_FROM_ARROW) for field in plan.struct)
+    return (
+        known
+        and plan.view is ROWS
+        and not missing_of(gateway, LOCAL_CHANGES)
+        and (_has_few_rows(plan) or _pins_few_keys(plan))
+    )
+
+
+def _has_few_rows(plan: ScanPlan) -> bool:
+    files = [file for split in plan.plan.splits for file in split.files]
+    small = len(files) <= _MOST_FILES and sum(file.size for file in files) <= _MOST_CHANGED_BYTES
+    return small and plan.row_count <= _MOST_CHANGED_ROWS
+
+
+def _has_type(data_type: spark.DataType, wanted: tuple[type[spark.DataType], ...]) -> bool:
+    """Return whether a type is, or has inside, one of some types."""
+    match data_type:
+        case spark.StructType():
+            return any(_has_type(field.dataType, wanted) for field in data_type)
+        case spark.ArrayType():
+            return _has_type(data_type.elementType, wanted)
+        case spark.MapType():
+            return _has_type(data_type.keyType, wanted) or _has_type(data_type.valueType, wanted)
+    return isinstance(data_type, wanted)
+
+
+@dataclass
+class ChangedScans:
+    """The scans of a table whose rows a statement changes: each is planned, and read, once."""
+
+    _known: list[tuple[ScanPlan, ScanPlan, bytes | None]] = field(default_factory=list)
+
+    def scanned(self, gateway: Gateway, plan: ScanPlan) -> tuple[ScanPlan, bytes | None]:
+        """Return the plan of a scan that is equal, and its rows as a stream of Arrow where they are few; else None."""
+        for asked, known, rows in self._known:
+            if asked == plan:
+                return known, rows
+        rows = _stream_of(plan) if is_changed_here(gateway, plan) else None
+        self._known.append((replace(plan), plan, rows))
+        return plan, rows
+
+
+def _stream_of(plan: ScanPlan) -> bytes:
+    """Read all rows of a scan now, as one batch: Spark reads no second one of a stream; empty without rows."""
+    reader = plan.reader()
+    parts = chain.from_iterable(reader.read(PaimonPartition(splits)) for splits in reader.packed_splits())
+    filled = [part for part in parts if part.num_rows]
+    sink = io.BytesIO()
+    if filled:
+        with pa.ipc.new_stream(sink, filled[0].schema) as writer:
+            writer.write_batch(pa.concat_batches(filled))
+    return sink.getvalue()
 
 
 def rows_here(struct: spark.StructType, reader: PaimonReader) -> Value:

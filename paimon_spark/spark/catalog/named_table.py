@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pyspark.sql.types import StructType
 
-from paimon_spark.spark.catalog.loading import STREAMED
+from paimon_spark.spark.catalog.loading import CHANGED, STREAMED
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
 from paimon_spark.spec.filter_text import quoted_name
 
@@ -61,7 +61,12 @@ class NamedTableProxy(AnswerProxy):
         return ("BATCH_READ",)
 
     def _asked_scan_builder(self, question: Question) -> Reply:
-        return Reply(described_proxy(self.scan_builder(_unmarked(question.arguments[0]))))
+        given = question.arguments[0]
+        return Reply(described_proxy(self._marked(self.scan_builder(_unmarked(given)), is_changed=CHANGED in given)))
+
+    def _marked(self, builder: AnswerProxy, *, is_changed: bool) -> AnswerProxy:
+        """The builder, as it is for the table whose rows a statement changes."""
+        return builder
 
     @abstractmethod
     def scan_builder(self, options: Mapping[str, str]) -> AnswerProxy:
@@ -70,4 +75,4 @@ class NamedTableProxy(AnswerProxy):
 
 def _unmarked(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a read as its user gave them."""
-    return {key: value for key, value in options.items() if key != STREAMED}
+    return {key: value for key, value in options.items() if key not in (CHANGED, STREAMED)}

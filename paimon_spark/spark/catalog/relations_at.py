@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.catalog.frames import PathTableProxy
+from paimon_spark.spark.catalog.loading import CHANGED
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
@@ -83,7 +84,7 @@ def relation_at(gateway: Gateway, relation: JavaObject, snapshot_id: int) -> Jav
     if whole is not proxy.loaded.table:
         loaded = replace(proxy.loaded, table=whole)
         relation = changed(relation, TABLE, java_proxy(TableProxy(gateway, proxy.catalog_name, loaded)))
-    return changed(relation, OPTIONS, gateway.options({**given, "scan.snapshot-id": str(snapshot_id)}))
+    return changed(relation, OPTIONS, gateway.options({**given, "scan.snapshot-id": str(snapshot_id), CHANGED: "true"}))
 
 
 def changed(relation: JavaObject, index: int, value: JavaObject) -> JavaObject:

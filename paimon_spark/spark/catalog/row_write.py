@@ -68,6 +68,21 @@ def local_rows(gateway: Gateway, query: JavaObject) -> JavaObject | None:
     return shared_object(gateway, _COMMANDS).localRows(query)
 
 
+def rows_of_plan(gateway: Gateway, dataset: JavaObject) -> list[pa.RecordBatch] | None:
+    """The rows of a ``Dataset``, as `rows_at_hand` returns them."""
+    stream = shared_object(gateway, _COMMANDS).rowsOf(dataset.queryExecution())
+    return None if stream is None else _batches(stream)
+
+
+def _batches(data: bytes) -> list[pa.RecordBatch]:
+    """Streams of Arrow, one behind the other, as batches."""
+    stream = io.BytesIO(data)
+    batches: list[pa.RecordBatch] = []
+    while stream.tell() < len(data):
+        batches += pa.ipc.open_stream(stream)
+    return batches
+
+
 class RowWriteProxy(Proxy):
     """A write of all rows at once. Spark asks while it optimises and executes the statement."""
 
@@ -246,10 +261,7 @@ class InsertProxy(Proxy):
 
         source = PaimonDataSource(self.options)
         write = source.planned_write(struct, overwrite=self.overwrites, shuffled=True, opened=self.opened)
-        stream = io.BytesIO(shared_object(self.gateway, _COMMANDS).arrow(rows.queryExecution().optimizedPlan()))
-        batches: list[pa.RecordBatch] = []
-        while stream.tell() < stream.getbuffer().nbytes:
-            batches += pa.ipc.open_stream(stream)
+        batches = _batches(shared_object(self.gateway, _COMMANDS).arrow(rows.queryExecution().optimizedPlan()))
         write.commit([write.write_task(batches, 0)], executor_of(active_session(self.gateway)))
 
 

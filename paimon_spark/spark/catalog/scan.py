@@ -31,8 +31,8 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.read.variant_paths import touched_paths
 from paimon_spark.spark.catalog import pushed_aggregates
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, ReaderScanProxy
-from paimon_spark.spark.catalog.driver_read import is_small, rows_here
+from paimon_spark.spark.catalog.basic_scan import ArrowRowsProxy, BasicScanProxy, ReaderScanProxy
+from paimon_spark.spark.catalog.driver_read import ChangedScans, is_small, rows_here
 from paimon_spark.spark.catalog.file_partitions import partition_rows
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
 from paimon_spark.spark.catalog.native_scan import (
@@ -261,6 +261,8 @@ class ScanBuilderProxy(AnswerProxy):
         """Columns of which Spark wanted the average before it asked for sums and counts."""
         self.first: ScanPlan | None = None
         """An earlier scan of the same relation, on whose source this one stays."""
+        self.changed: ChangedScans | None = None
+        """The scans of a statement that changes rows of this table; None where none does."""
 
     def answers(self) -> dict[str, Value]:
         """What does not depend on the query."""
@@ -333,7 +335,12 @@ class ScanBuilderProxy(AnswerProxy):
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         predicates = self.predicates, self.metadata_predicates
         plan = ScanPlan(self.table, struct, *predicates, self.limit, self.view, self.given)
-        return ScanProxy.of(self, self.loaded.name, self._on_source(plan), self.skipping)
+        plan = self._on_source(plan)
+        if self.changed is not None:
+            plan, rows = self.changed.scanned(self.gateway, plan)
+            if rows is not None:
+                return ArrowRowsProxy(self.gateway, plan.struct, f"paimon {self.loaded.name} {plan.describe()}", rows)
+        return ScanProxy.of(self, self.loaded.name, plan, self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:
         return plan.after(self.first) if self.first else plan

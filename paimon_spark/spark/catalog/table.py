@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.read.change_range import asks_for_changes
+from paimon_spark.spark.catalog.driver_read import ChangedScans
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.named_table import NamedTableProxy, metadata_answers
 from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import metadata_struct
 from paimon_spark.spark.catalog.write import WriteBuilderProxy
-from paimon_spark.spark.jvm.answer_proxy import Value
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.sql.table_descriptions import table_properties, table_struct
 from paimon_spark.table.paths import is_path_name
@@ -51,6 +52,8 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         self.table_name = f"{catalog_name}.{loaded.name}"
         self.loaded = loaded
         self.struct: StructType = table_struct(loaded.table)
+        self.changed = ChangedScans()
+        """The scans of a statement that changes rows of this table."""
 
     def answers(self) -> dict[str, Value]:
         """What a table is, apart from its partitions."""
@@ -79,6 +82,11 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         if self.pinned_snapshot_id is not None and not self.loaded.options and not asks_for_changes(given):
             given.setdefault("scan.snapshot-id", str(self.pinned_snapshot_id))
         return ScanBuilderProxy(self.gateway, self.loaded, given)
+
+    def _marked(self, builder: AnswerProxy, *, is_changed: bool) -> AnswerProxy:
+        if is_changed and isinstance(builder, ScanBuilderProxy):
+            builder.changed = self.changed
+        return builder
 
     def newWriteBuilder(self, info: JavaObject) -> Any:
         """A builder for one write."""

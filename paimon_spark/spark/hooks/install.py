@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.catalog.row_write import rows_of_plan
 from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
 from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
@@ -25,6 +26,7 @@ from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
 from paimon_spark.spark.jvm.spark_errors import MISFITS, misfit_reason
 from paimon_spark.spark.session.pyspark_members import java_state
+from paimon_spark.spark.session.rows_at_hand import FINDERS
 from paimon_spark.table.watchers import WATCHERS
 
 if TYPE_CHECKING:
@@ -73,6 +75,12 @@ def _relations(gateway: Gateway, cache: JavaObject, name: str) -> Iterator[JavaO
                     yield leaf
 
 
+def install_rows_at_hand(gateway: Gateway, state: JavaObject) -> None:
+    """Let the driver change few rows itself: it reads and evaluates them while Spark optimises their query."""
+    java_rules.LOCAL_ROWS(gateway, state)
+    FINDERS[gateway.context] = partial(rows_of_plan, gateway)
+
+
 PLAN_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.INPUT_FILE_NAMES, java_rules.install_input_file_names),
     (features.LOCAL_ROWS, java_rules.LOCAL_ROWS),
@@ -83,6 +91,7 @@ PLAN_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.SELF_OVERWRITES, install_self_overwrites),
     (features.DISTRIBUTED_WRITES, java_rules.DISTRIBUTED_WRITES),
     (features.LOCAL_WRITES, java_rules.DISTRIBUTED_WRITES),
+    (features.LOCAL_CHANGES, install_rows_at_hand),
     (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
 )
 """What scans and writes of ours need in a session state, whether a catalog or ``format("paimon")`` plans them."""

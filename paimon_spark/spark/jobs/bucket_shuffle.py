@@ -22,9 +22,10 @@ from paimon_spark.maintain.compact.row_order import RowOrder, clusters_writes
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
-from paimon_spark.spark.jobs.clustering import clustering, packed
-from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
+from paimon_spark.spark.jobs.clustering import clustering, packed, packed_here
+from paimon_spark.spark.jobs.write_tasks import commit_tasks, number_of_tasks, run_write, write_here
 from paimon_spark.spark.session.pyspark_members import sql_columns
+from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from paimon_spark.commit.overwrite import OverwriteSpec
     from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
+    from paimon_spark.spark.source.table_write import TableWrite
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
@@ -153,7 +155,6 @@ def write_to_buckets(
     if merge is not None:
         given = pa.schema([column.with_name(name) for column, name in zip(given, merge.names, strict=True)])
     arrow_schema = given if merge is None else merge.data_schema
-    tasks = number_of_tasks(df, table)
     # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
     rows = df.toDF(*(str(number) for number in range(len(df.columns))))
     assignment = None
@@ -166,10 +167,14 @@ def write_to_buckets(
     write = replace(write, stream=stream)
     if clusters_writes(table.schema):
         return run_write(clustered_rows(rows, write.plan), write, accepts=accepts)
+    batches = rows_at_hand(rows)
+    if batches is not None:
+        return _write_here(df, batches, write, given, assignment, accepts=accepts, merge=merge)
     if together:
         if assignment is not None:
             rows, write = packed(rows, arrow_schema, assignment, 1), replace(write, packed=True)
         return run_write(rows, write, accepts=accepts)
+    tasks = number_of_tasks(df, table)
     keys = _clustered_by(write.plan, tasks, given)
     if keys is None:
         write = replace(write, packed=True)
@@ -178,6 +183,24 @@ def write_to_buckets(
     shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
     task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)
     return run_write(shuffled, write, task, accepts=accepts)
+
+
+def _write_here(
+    df: DataFrame,
+    batches: Sequence[pa.RecordBatch],
+    write: TableWrite,
+    given: pa.Schema,
+    assignment: WritePlan | None,
+    *,
+    accepts: Callable[[Sequence[TaskMessage]], bool] | None,
+    merge: KeyedMerge | None,
+) -> int | None:
+    """Write rows that are at hand: all of them together, as a task does."""
+    if assignment is not None:
+        write = replace(write, packed=True)
+        batches = [*packed_here(batches, given, assignment)]
+    task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)
+    return commit_tasks(df.sparkSession, write, write_here(batches, write, task), accepts=accepts)
 
 
 def _joins_tasks(df: DataFrame, table: FileStoreTable) -> bool:

@@ -80,6 +80,11 @@ def packed(rows: DataFrame, schema: pa.Schema, plan: WritePlan, tasks: int) -> D
     return map_in_arrow(rows, partial(_pack, schema, plan, targets_of(tasks)), PACKED_STRUCT)
 
 
+def packed_here(batches: Iterable[pa.RecordBatch], schema: pa.Schema, plan: WritePlan) -> Iterator[pa.RecordBatch]:
+    """Pack rows that are at hand as `packed` does, for one task."""
+    return _pack(schema, plan, targets_of(1), batches)
+
+
 def targets_of(tasks: int) -> list[int]:
     """Numbers that lead packed rows to the partitions of a shuffle."""
     return partition_keys(tasks) if tasks <= _MOST_TARGETS else list(range(_MOST_TARGETS))

@@ -28,6 +28,7 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.row_rewrites import tracked_columns
 from paimon_spark.spark.jobs.write_tasks import run_write
+from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import RowDeletions, planned
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -132,8 +133,13 @@ def _locations_of(
             "metadata column by which rows are found. Rename the column."
         )
     locations = located.select(FILE_PATH, ROW_INDEX)
-    found = map_in_arrow(locations, _packed_locations, _FOUND).collect()
-    return tuple((row.path, bytes(row.positions)) for row in found), sum(row.rows for row in found)
+    batches = rows_at_hand(locations)
+    if batches is None:
+        found = [tuple(row) for row in map_in_arrow(locations, _packed_locations, _FOUND).collect()]
+    else:
+        packed = (part.columns for part in _packed_locations(batches))
+        found = [tuple(value.as_py() for value in row) for columns in packed for row in zip(*columns, strict=True)]
+    return tuple((path, bytes(positions)) for path, positions, _ in found), sum(rows for _, _, rows in found)
 
 
 def _packed_locations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

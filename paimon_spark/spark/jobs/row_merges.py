@@ -28,6 +28,7 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.row_deletions import by_file
+from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import RowDeletions, TableWrite, planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.row_kind import RowKind
@@ -95,8 +96,12 @@ def write_changes(changes: DataFrame, table: FileStoreTable, *, updates: bool) -
         # as of rows that are deleted: they bring their ids
         writes.append(planned(table, kept, operation=Operation.MERGE, deleted=RowDeletions(0, ())))
     numbered = changes.toDF(*(str(number) for number in range(len(schema))))
-    answers = map_in_arrow(numbered, partial(_merge_task, writes, columns), _ANSWER).collect()
-    return writes[0], [answer for row in answers for answer in pickle.loads(bytes(row.answer))]
+    task, batches = partial(_merge_task, writes, columns), rows_at_hand(numbered)
+    if batches is None:
+        answers = [bytes(row.answer) for row in map_in_arrow(numbered, task, _ANSWER).collect()]
+    else:
+        answers = [value.as_py() for answer in task(batches) for value in answer.column(0)]
+    return writes[0], [done for answer in answers for done in pickle.loads(answer)]
 
 
 @dataclass(frozen=True, slots=True)

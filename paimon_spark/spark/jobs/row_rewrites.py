@@ -6,6 +6,7 @@ files in place of the old ones. Both passes read the same snapshot. Equals Java'
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.write_tasks import run_write
+from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import ReplacedFiles, planned
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
@@ -58,8 +60,8 @@ def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operat
         CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = marked(None).where(sf.col(HIT)).groupBy(FILE_PATH).agg(sf.count(sf.lit(1))).collect()
-    touched = sorted(row[0] for row in found)
+    found = _hits_by_file(marked(None).where(sf.col(HIT)))
+    touched = sorted(found)
     if not touched:
         return
     rows = marked(touched)
@@ -70,5 +72,13 @@ def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operat
     replaced = ReplacedFiles(snapshot_id, tuple(touched))
     write = planned(table, arrow_schema, operation=operation, replaced=replaced)
     run_write(numbered.toDF(*(str(number) for number in range(len(numbered.columns)))), write)
-    count = sum(row[1] for row in found)
+    count = sum(found.values())
     tell(RowCounts.deleted(count) if operation is Operation.DELETE else RowCounts.updated(count))
+
+
+def _hits_by_file(hits: DataFrame) -> dict[str, int]:
+    """The number of rows of each file."""
+    batches = rows_at_hand(hits.select(FILE_PATH))
+    if batches is None:
+        return {row[0]: row[1] for row in hits.groupBy(FILE_PATH).agg(sf.count(sf.lit(1))).collect()}
+    return Counter(path for batch in batches for path in batch.column(0).to_pylist())

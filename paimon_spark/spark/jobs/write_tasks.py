@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.progress import name_of, named_jobs
+from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import TableWrite
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.write.message import TaskMessage
@@ -44,22 +45,43 @@ def run_write(
         accepts: looks at what the tasks wrote before it is committed; where it says no, that is deleted, and nothing
             is committed.
     """
+    return commit_tasks(rows.sparkSession, write, run_tasks(rows, write, task), accepts=accepts)
+
+
+def commit_tasks(
+    spark: SparkSession,
+    write: TableWrite,
+    messages: Sequence[TaskMessage],
+    *,
+    accepts: Callable[[Sequence[TaskMessage]], bool] | None = None,
+) -> int | None:
+    """Commit what the tasks of a write wrote; return the id of the new snapshot. Arguments as of `run_write`."""
     from paimon_spark.spark.jobs.compact_job import executor_of  # the tasks do without it
 
-    messages = run_tasks(rows, write, task)
     if accepts is not None and not accepts(messages):
         write.discard(messages)
         return None
-    return write.commit(messages, executor_of(rows.sparkSession))
+    return write.commit(messages, executor_of(spark))
 
 
 def run_tasks(rows: DataFrame, write: TableWrite, task: WriteTask | None = None) -> list[TaskMessage]:
     """Write rows as `run_write` does; return what the tasks wrote, not committed."""
+    batches = rows_at_hand(rows)
+    if batches is not None:
+        return write_here(batches, write, task)
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
     what = "write" if write.operation is None else write.operation.value.lower().replace("_", " ")
     with named_jobs(rows.sparkSession, f"{what} {name_of(write.plan.table.path)}"):
         messages = map_in_arrow(rows, partial(_write_task, task or partial(_write_rows, write)), answer).collect()
     return [pickle.loads(bytes(row.message)) for row in messages]
+
+
+def write_here(
+    batches: Sequence[pa.RecordBatch], write: TableWrite, task: WriteTask | None = None
+) -> list[TaskMessage]:
+    """Write rows as one task of `run_tasks` does; return what it wrote, not committed."""
+    filled = [batch for batch in batches if batch.num_rows]
+    return [(task or partial(_write_rows, write))(iter(filled), 0)] if filled else []
 
 
 def number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:

@@ -135,8 +135,11 @@ CLASSIC_WRITER = SparkClass(
     methods=("bucketColumnNames", "clusteringColumns", "partitioningColumns", "partitioningColumns_$eq", "source"),
 )
 ARROW_CONVERTERS = SparkClass(
-    f"{_SQL}.execution.arrow.ArrowConverters", methods=("toBatchWithSchemaIterator",), is_object=True
+    f"{_SQL}.execution.arrow.ArrowConverters",
+    methods=("fromBatchWithSchemaIterator", "toBatchWithSchemaIterator"),
+    is_object=True,
 )
+QUERY_EXECUTION = SparkClass(f"{_SQL}.execution.QueryExecution", methods=("analyzed", "optimizedPlan", "sparkSession"))
 DATASET = SparkClass(f"{_SQL}.classic.Dataset", methods=("ofRows",))
 SPARK_CONTEXT = SparkClass("org.apache.spark.SparkContext", methods=("defaultParallelism", "getOrCreate", "version"))
 JOB_CONTEXT = SparkClass(

@@ -115,6 +115,8 @@ final class PaimonAnswers {
             return picked((List) value, (Object[]) arguments[0]);
         } else if (tag.equals("rows")) {
             return rows((StructType) type((String) value), (String) tagged.get(2));
+        } else if (tag.equals("arrow rows")) {
+            return arrowRows((StructType) type((String) value), (String) tagged.get(2));
         } else if (tag.equals("memory batch")) {
             return memoryBatch((StructType) type((String) value), (String) tagged.get(2));
         } else if (tag.equals("python batch")) {
@@ -190,6 +192,11 @@ final class PaimonAnswers {
         Object converted = EvaluatePython.makeFromJava(new ArrayType(struct, false)).apply(values);
         Object[] rows = ((org.apache.spark.sql.catalyst.util.ArrayData) converted).array();
         return (InternalRow[]) Arrays.copyOf(rows, rows.length, InternalRow[].class);
+    }
+
+    /** By a class that is compiled when it is first used, and may not fit this Spark. */
+    private static Object arrowRows(StructType struct, String stream) {
+        return PaimonArrowRows.rows(struct, Base64.getDecoder().decode(stream));
     }
 
     /** A batch of rows in memory, by classes of Spark's alone, since it travels to executors. */

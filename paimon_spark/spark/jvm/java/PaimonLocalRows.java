@@ -9,11 +9,22 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /** An optimizer rule: a LocalScan of ours becomes a LocalRelation, so that Spark runs no job for its rows. */
 public final class PaimonLocalRows extends Rule {
-    private static final int MOST_ROWS = 1000;
+    private static final int MOST_ROWS = 10000;
+    private static final int MOST_STEPS = 100;
 
     public TreeNode apply(TreeNode plan) {
         TreeNode changed = plan.transform(new LocalScans());
-        return changed == plan ? plan : ConvertToLocalRelation$.MODULE$.apply((LogicalPlan) changed);
+        if (changed == plan) {
+            return plan;
+        }
+        for (int step = 0; step < MOST_STEPS; step++) {  // each evaluates what lies directly over given rows
+            TreeNode next = ConvertToLocalRelation$.MODULE$.apply((LogicalPlan) changed);
+            if (next == changed || next.fastEquals(changed)) {
+                break;
+            }
+            changed = next;
+        }
+        return changed;
     }
 
     static final class LocalScans extends scala.runtime.AbstractPartialFunction {
