@@ -22,6 +22,7 @@ from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
 from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.table import snapshot_store
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.table.time_travel import resolve_snapshot
 from paimon_spark.write.plan import plan_write
@@ -34,6 +35,12 @@ LONG_AGO = 1_500_000_000
 
 def add(table: FileStoreTable, number: int) -> int | None:
     return commit(table, [message(table, data_file(table, {number: "x"}))])
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody writes a hint late here: the looks at it are as many, and follow each other at once."""
+    monkeypatch.setattr(snapshot_store, "_HINT_PAUSES_SECONDS", (0.001,) * len(snapshot_store._HINT_PAUSES_SECONDS))
 
 
 @pytest.fixture

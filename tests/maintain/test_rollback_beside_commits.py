@@ -14,6 +14,7 @@ from paimon_spark.errors import CommitError, CorruptTableError, SnapshotNotFound
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
+from paimon_spark.storage import lease
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -230,8 +231,11 @@ def test_a_commit_that_comes_while_a_rollback_deletes_is_rolled_back_too(
 
 @pytest.mark.parametrize(("target", "other"), [(4, 2), (2, 4)])
 def test_a_rollback_beside_another_at_every_call(
-    table: FileStoreTable, tmp_path: Path, target: int, other: int
+    table: FileStoreTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: int, other: int
 ) -> None:
+    """A rival that comes before the first beat of the lease waits until the lease counts as dead."""
+    monkeypatch.setattr(lease, "_BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(lease, "_DEAD_SECONDS", 1.0)
     (origin := tmp_path / "origin").mkdir()
     Path(table.path).rename(origin / "t")
 

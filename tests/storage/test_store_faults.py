@@ -35,10 +35,12 @@ def faults(store: tuple[StoreServer, StoreServer, Faults]) -> Iterator[Faults]:
 
 @pytest.fixture(autouse=True, scope="module")
 def short_waits() -> Iterator[None]:
-    """A second is long on one machine."""
+    """A second is long on one machine, and a server that is asked again need not rest."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gcs, "ANSWER_SECONDS", 2)
         patch.setattr(gcs, "LAST_ATTEMPT_SECONDS", 3)
+        patch.setattr(gcs, "_LONGEST_PAUSE_SECONDS", 0.1)
+        patch.setattr(azure, "FIRST_PAUSE_SECONDS", 0.1)
         patch.setattr(azure, "ANSWER_SECONDS", 2)
         patch.setattr(azure, "RETRIES", 1)
         patch.setattr(oss, "_SILENT_SECONDS", 2)

@@ -95,12 +95,11 @@ def _threads(running: subprocess.Popen[str]) -> str:
         _send(process.pid, signal.SIGQUIT)
     time.sleep(3 if machines else 0)
     _send(running.pid, signal.SIGABRT)
-    try:
-        out, err = running.communicate(timeout=10)
-    except subprocess.TimeoutExpired:
-        for process in processes:
-            _send(process.pid, signal.SIGKILL)
-        out, err = running.communicate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        running.wait(10)
+    for process in processes:  # which hold its pipes, and would keep them open
+        _send(process.pid, signal.SIGKILL)
+    out, err = running.communicate()
     return "\n".join([*(f"{p.pid} {p.cpu_seconds} s {p.command[:200]}" for p in processes), out, err])
 
 
