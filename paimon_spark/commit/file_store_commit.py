@@ -33,6 +33,7 @@ from paimon_spark.errors import (
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
+from paimon_spark.table.iceberg_location import check_place
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.bucket_assignment_log import record_paths
 from paimon_spark.write.message import CommitMessage, TaskMessage
@@ -314,7 +315,9 @@ def commit_part(
         CommitConflictError: the part does not fit the latest snapshot, or rivals won too often.
         CommitStateUnknownError: the store gave no clear answer; nothing may be deleted.
         CommitError: nothing was committed, for the reason given.
+        UnsupportedError: the table's Iceberg metadata has no place.
     """
+    check_place(table)
     builder = builder or SnapshotBuilder(table, part, settings, ManifestWriter(table, settings))
     writer = builder.writer
     retries = settings.retries()

@@ -55,6 +55,7 @@ class FileReader:
         self.vectors = publishes_vectors(options)
         """Whether deletion vectors are told."""
         self._keyed = table.schema.kind.is_keyed
+        self._shows_level_0 = self._keyed and not options.batch_scan_skips_level_0
         self._least_level = 1 if self.vectors else options.num_levels - 1
 
     def is_seen(self, entry: ManifestEntry) -> bool:
@@ -84,7 +85,7 @@ class FileReader:
 
     def live(self, snapshot: Snapshot) -> Iterator[list[ManifestEntry]]:
         """Yield the files of a snapshot that readers of Iceberg see, some at a time."""
-        alone = self._alone(snapshot) if self._keyed else frozenset()
+        alone = self._alone(snapshot) if self._shows_level_0 else frozenset()
         for chunk in self._table.manifests.live_chunks(snapshot):
             yield [entry for entry in chunk if self.is_seen(entry) or entry.file.file_name in alone]
 

@@ -40,6 +40,7 @@ from paimon_spark.spec.iceberg.metadata import (
     iceberg_snapshot,
     is_avro_name,
     metadata_name,
+    refs_of,
 )
 from paimon_spark.spec.iceberg.publishable import VERSION
 from paimon_spark.spec.iceberg.types import Json, iceberg_schema, value_from_bytes
@@ -87,11 +88,40 @@ def publish_iceberg(
 
 
 def republish_iceberg(table: FileStoreTable) -> None:
-    """Write the Iceberg metadata of the latest snapshot after a rollback, or remove it where there is no snapshot."""
-    if publishes(table):
+    """Write the Iceberg metadata of the latest snapshot after another one was it: a rollback, a fast-forward."""
+    latest = table.snapshots.latest() if publishes(table) else None
+    if latest is not None:
+        publish_iceberg(table, latest)
+        refresh_iceberg(table)
+
+
+def refresh_iceberg(table: FileStoreTable) -> None:
+    """Tell readers of Iceberg which tags there are and which snapshots have expired; never raises an error."""
+    if not publishes(table):
+        return
+    try:
         latest = table.snapshots.latest()
-        if latest is not None:
-            publish_iceberg(table, latest)
+        store = IcebergFiles(table)
+        found = None if latest is None else store.metadata(latest.id)
+        if latest is None or found is None or not found.is_of(latest) or not store.spell_as(found):
+            return
+        earliest = min(table.snapshots.ids(), default=latest.id)
+        kept = [each for each in found.snapshots if each["snapshot-id"] >= earliest]
+        refs = refs_of(_tags(table), kept)
+        if refs == found.json.get("refs") and len(kept) == len(found.snapshots):
+            return
+        store.write_metadata(latest.id, found.with_refs(kept, refs, time.time_ns() // 1_000_000))
+        lists = [each["manifest-list"] for each in found.snapshots]
+        gone = set[str]()
+        for location, after in itertools.pairwise(lists[: len(lists) - len(kept) + 1]):
+            gone |= store.only_in(location, after)
+        store.delete(gone)
+    except Exception as error:  # noqa: BLE001 - what readers of Paimon see has changed already
+        _LOG.warning("%s: tags and expired snapshots are not told to readers of Iceberg: %s", table.path, error)
+
+
+def _tags(table: FileStoreTable) -> dict[str, int]:
+    return {name: tag.snapshot.id for name, tag in table.tags.list().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +176,14 @@ class _Publication:
         base = self._store.metadata(snapshot_id - 1) if snapshot_id - 1 in self._ids else None
         if base is not None and self._files is not None and self._fits(base):
             try:
-                self._extend(base, inherited)
-                return
+                content = self._extended(base)
             except (PaimonError, OSError) as error:
                 _LOG.info("%s: its Iceberg metadata is made anew: %s", self._table.path, error)
                 self._store.delete(self._store.written)
                 self._store = IcebergFiles(self._table)
+            else:
+                self._write_after(base, content, inherited)
+                return
         if base is not None:
             inherited = inherited.with_that_of(base, keep_uuid=base.version == self._version)
         self._make_anew(inherited, base)
@@ -179,9 +211,13 @@ class _Publication:
 
     # -- going on with the metadata before ----------------------------------------------------------------------------
 
-    def _extend(self, base: IcebergMetadata, inherited: Inherited) -> None:
+    def _extended(self, base: IcebergMetadata) -> _Content:
+        """What was in the snapshot before, with the changes of this one.
+
+        Raises:
+            CorruptTableError: a manifest of it is missing or damaged, or is another one than those of the table.
+        """
         snapshot, reader = self._snapshot, FileReader(self._table, self._store.location)
-        inherited = inherited.with_that_of(base)
         listed = self._store.manifests(base.current["manifest-list"])
         data = [each for each in listed if each.content is Content.DATA]
         vectors = [each for each in listed if each.content is Content.DELETES]
@@ -199,7 +235,10 @@ class _Publication:
             vectors = []
         counts.delete_files = sum(each.live_files for each in vectors)
         counts.position_deletes = sum(each.live_rows for each in vectors)
-        content = _Content([*data, *vectors], operation, counts)
+        return _Content([*data, *vectors], operation, counts)
+
+    def _write_after(self, base: IcebergMetadata, content: _Content, inherited: Inherited) -> None:
+        inherited = inherited.with_that_of(base)
         known = {each["schema-id"] for each in base.schemas}
         schemas = [*base.schemas, *(each for number, each in self._schemas.items() if number not in known)]
         self._write(content, replace(inherited, uuid=base.uuid), base.snapshots, schemas)
@@ -349,7 +388,7 @@ class _Publication:
             partition_keys=self._table.schema.partition_keys,
             last_column_id=inherited.last_column_id,
             next_row_id=None if row_ids is None else sum(row_ids),
-            refs={name: tag.snapshot.id for name, tag in self._table.tags.list().items()},
+            refs=_tags(self._table),
             updated_millis=time.time_ns() // 1_000_000,
         )
         self._store.write_metadata(snapshot.id, state.metadata(snapshots[expired:]))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.iceberg_location import delete_catalog_metadata
 from paimon_spark.table.paths import DATABASE_SUFFIX, TablePaths, check_new_table_name, is_plain_name, refuse_home
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
@@ -213,6 +214,7 @@ class FilesystemCatalog:
 
     def _delete_table(self, path: str, store: FileIO | None = None) -> None:
         store = store or self.file_io
+        delete_catalog_metadata(store, path)
         store.delete_quietly(path, recursive=True)
         if store.exists(path):
             raise PaimonError(

@@ -5,12 +5,15 @@ Equals Java's ``IcebergCommitCallback.catalogTableMetadataPath``.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.spec.iceberg.metadata import is_iceberg_name
 from paimon_spark.spec.iceberg.publishable import LOCATION, STORAGE, is_shared
 from paimon_spark.storage.confinement import confined
-from paimon_spark.table.paths import DATABASE_SUFFIX, MAIN_BRANCH
+from paimon_spark.table.paths import DATABASE_SUFFIX, MAIN_BRANCH, TablePaths
+from paimon_spark.table.schema_store import SchemaStore
 
 if TYPE_CHECKING:
     from paimon_spark.options import CoreOptions
@@ -27,6 +30,16 @@ def publishes(table: FileStoreTable) -> bool:
     # Java: commits to any branch write it, over that of the main branch
     """
     return table.branch == MAIN_BRANCH and is_shared(table.options)
+
+
+def check_place(table: FileStoreTable) -> None:
+    """Refuse a table whose Iceberg metadata has no place, before anything is committed.
+
+    Raises:
+        UnsupportedError: its option asks for a catalog, and the table is not in the directory of a database.
+    """
+    if publishes(table):
+        catalog_directory(table.path, table.options)
 
 
 def catalog_directory(root: str, options: CoreOptions) -> str | None:
@@ -61,3 +74,31 @@ def metadata_io(file_io: FileIO, root: str, options: CoreOptions) -> FileIO:
     """The store of a table, in which the Iceberg metadata can be written; errors as of `catalog_directory`."""
     elsewhere = catalog_directory(root, options)
     return file_io if elsewhere is None else confined(file_io, elsewhere)
+
+
+def delete_catalog_metadata(file_io: FileIO, root: str) -> None:
+    """Delete the Iceberg metadata of a table that is dropped from the Iceberg catalog of its warehouse.
+
+    # Java: leaves it, so that readers of Iceberg go on finding a table without files
+
+    Args:
+        file_io: the store.
+        root: the table directory, which is still there.
+    """
+    try:
+        schema = SchemaStore(file_io, TablePaths(root)).latest()
+        elsewhere = (
+            None
+            if schema is None or not is_shared(schema.core_options)
+            else (catalog_directory(root, schema.core_options))
+        )
+    except PaimonError:  # a damaged table can be dropped too
+        return
+    if elsewhere is None:
+        return
+    directory, io = f"{elsewhere}/{_DIRECTORY}", confined(file_io, elsewhere)
+    with contextlib.suppress(FileNotFoundError):
+        names = [entry.name for entry in io.list_names(directory) if is_iceberg_name(entry.name)]
+        io.delete_files([f"{directory}/{name}" for name in names])
+        io.delete_empty_directory(directory)
+        io.delete_empty_directory(elsewhere)

@@ -25,6 +25,7 @@ from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.special_fields import TRACKED_FIELDS
+from paimon_spark.table.iceberg_location import check_place
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
@@ -183,6 +184,7 @@ def plan_write(
     """
     schema = table.schema
     check_writable(schema)
+    check_place(table)
     kind = schema.kind
     tracked = TRACKED_FIELDS if rewritten and schema.core_options.row_tracking_enabled else ()
     mapping = map_columns(schema, data_schema, tracked)

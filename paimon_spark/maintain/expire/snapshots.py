@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from paimon_spark.commit.iceberg_metadata import refresh_iceberg
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
@@ -140,7 +141,9 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
     check_nothing_lost(table)
     ids = table.snapshots.ids()
     if _end(table, ids, retention) > (ids[0] if ids else 0):
-        return _expire_alone(table, retention)
+        expired = _expire_alone(table, retention)
+        refresh_iceberg(table)
+        return expired
     if ids and not table.file_io.exists(table.paths.earliest_hint_path):
         table.snapshots.write_earliest_hint(ids[0])
     return 0

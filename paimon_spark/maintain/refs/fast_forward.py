@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paimon_spark.commit.iceberg_metadata import republish_iceberg
 from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
@@ -99,6 +100,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
         if data is not None and data != ours.read(ours.paths.tag_path(tag)):
             ours.io.write_bytes(ours.paths.tag_path(tag), data, overwrite=True)
     changed(table)
+    republish_iceberg(table)
     return their_ids[-1]
 
 
@@ -109,6 +111,7 @@ def _forward_by_server(table: FileStoreTable, server: TableServer, name: str) ->
         raise PaimonError(f"Cannot fast forward branch {name}, because it does not have a snapshot.")
     server.fast_forward(name)
     changed(table)
+    republish_iceberg(table)
     latest = server.latest("")
     return 0 if latest is None else latest.id
 

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paimon_spark.commit.iceberg_metadata import republish_iceberg
 from paimon_spark.errors import CatalogServerError, CommitError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.changelog_files import changelog_ids
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
@@ -140,6 +141,7 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot, *, tag: str |
     left = [name for name in later if not io.delete_quietly(paths.tag_path(name))]
     latest = max(table.snapshots.ids(), default=None)
     changed(table)
+    republish_iceberg(table)
     if left:
         raise CommitError(
             f"Rollback of {table.path} to snapshot {kept.id} is not complete: tags of later snapshots could not be "
@@ -170,6 +172,7 @@ def _go_back_by_server(
             ) from None
         raise CommitError(f"Table {server.address} is not rolled back to snapshot {kept.id}: {error}") from error
     changed(table)
+    republish_iceberg(table)
     return Rollback(previous, kept.id)
 
 

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from paimon_spark.commit.iceberg_metadata import refresh_iceberg
 from paimon_spark.commit.whole_state import WholeState, commit_state
 from paimon_spark.errors import (
     CommitConflictError,
@@ -88,6 +89,7 @@ def rollback_to_as_latest(
     name = f"{_PREFIX}{target.id}-as-{done.current_snapshot_id}"
     try:
         table.tags.create(name, table.snapshots.get(done.current_snapshot_id), ignore_if_exists=True)
+        refresh_iceberg(table)
         if not table.options.value("write-only"):
             create_due_tags(table)
     except Exception as error:

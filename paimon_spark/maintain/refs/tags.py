@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from paimon_spark.commit.iceberg_metadata import refresh_iceberg
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
@@ -44,9 +45,12 @@ def success_file_path(table: FileStoreTable, tag: str) -> str:
 def notify_creation(table: FileStoreTable, tag: str) -> None:
     """Write the success file of a new tag, where the table's option asks for it; one that is there keeps its age.
 
+    Readers of Iceberg are told of the tag too.
+
     Raises:
         CorruptTableError: the existing file is not a success file.
     """
+    refresh_iceberg(table)
     if not table.options.value("tag.create-success-file"):
         return
     path = success_file_path(table, tag)
@@ -55,7 +59,8 @@ def notify_creation(table: FileStoreTable, tag: str) -> None:
 
 
 def notify_deletion(table: FileStoreTable, tag: str) -> None:
-    """Delete the success file of a tag that is gone, where the table's option asks for such files."""
+    """Delete the success file of a tag that is gone, where the table's option asks for such files; tell of it."""
+    refresh_iceberg(table)
     if table.options.value("tag.create-success-file"):
         table.file_io.delete_quietly(success_file_path(table, tag))
 
@@ -148,6 +153,7 @@ def replace_tag(
     snapshot = snapshot_to_tag(table, snapshot_id, "replace")
     _check_not_tagged(table, name, snapshot)
     table.tags.replace(name, snapshot, time_retained=time_retained)
+    refresh_iceberg(table)
 
 
 def _makes_tags(table: FileStoreTable) -> bool:
@@ -180,6 +186,7 @@ def rename_tag(table: FileStoreTable, name: str, new_name: str) -> None:
         PaimonError: there is a tag ``new_name``, or its name is not allowed.
     """
     table.tags.rename(name, new_name)
+    refresh_iceberg(table)
 
 
 def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = False) -> None:

@@ -165,6 +165,11 @@ class IcebergMetadata:
             return bool(self.current["timestamp-ms"] >= snapshot.time_millis)
         return bool(identity == commit_identity(snapshot))
 
+    def with_refs(self, snapshots: Sequence[Json], refs: Json, updated_millis: int) -> bytes:
+        """The bytes of this metadata with other tags and fewer snapshots."""
+        value = {**self.json, "last-updated-ms": updated_millis, "snapshots": list(snapshots), "refs": refs}
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str).encode()
+
     def names_identity(self) -> bool:
         """Whether this says which snapshot it was made of."""
         return _IDENTITY in self.current["summary"]
