@@ -50,6 +50,8 @@ ELSEWHERE = {
     "postpone.target-size-per-bucket": "tests/write/test_postpone.py",
     "clustering.incremental.optimize-write": "tests/spark/test_clustered_writes.py",
     "read.spark-parquet": "tests/test_option_effects.py",
+    "scan.ignore-corrupt-files": "tests/read/test_unreadable_files.py",
+    "scan.ignore-lost-files": "tests/read/test_unreadable_files.py",
     "owner": "tests/test_option_effects.py",
     "tag.automatic-completion": "tests/test_option_effects.py",
     "snapshot.clean-empty-directories": "tests/test_option_effects.py",

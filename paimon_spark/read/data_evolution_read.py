@@ -57,7 +57,7 @@ def read_data_evolution(
         if len(group) == 1:
             yield newest, reader.batches(newest, predicate)
         else:
-            yield newest, _joined(reader, group)
+            yield newest, _joined(replace(reader, passes_over=frozenset()), group)
 
 
 def _joined(reader: FileRead, group: Sequence[SplitFile]) -> Iterator[pa.RecordBatch]:

@@ -5,12 +5,15 @@ Equals Java's ``RawFileSplitRead`` and ``KeyValueFileReaderFactory`` for one fil
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES
 from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.read.index_pruning import answer_of
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
+_LOG = logging.getLogger(__name__)
 _KEY_VALUE = (SEQUENCE_NUMBER, VALUE_KIND)
 
 
@@ -53,8 +57,14 @@ class FileRead:
     expiry: RecordExpiry | None = None
     """Leaves out rows that are too old, in `run`: compactions have it, other reads show such rows."""
 
+    passes_over: frozenset[str] = frozenset()
+    """The options by which files that are missing, or damaged, are passed over: those of a query alone."""
     ahead: FilesAhead | None = None
     """Opens files that were asked for before; else each is asked for when it is opened."""
+
+    def as_query(self) -> FileRead:
+        """Return the reader of a query, which may pass over files that cannot be read where its options say so."""
+        return replace(self, passes_over=passed_over(self.table))
 
     def for_files(self, files: Iterable[SplitFile]) -> FileRead:
         """Return a reader that fetches files ahead, where they lie in a store; they are read in about this order."""
@@ -74,6 +84,20 @@ class FileRead:
         Raises:
             CorruptTableError: the file is missing or damaged.
         """
+        if not self.passes_over:
+            yield from self._batches(file, predicate)
+            return
+        if file.deletion_vector is not None:  # damage of it is no damage of the file
+            selected_rows(self.table.file_io, file, file.row_count)
+        try:
+            yield from self._batches(file, predicate)
+        except CorruptTableError as error:
+            wanted = IGNORES_CORRUPT_FILES if self.table.file_io.exists(file.path) else IGNORES_LOST_FILES
+            if wanted not in self.passes_over:
+                raise
+            _LOG.warning("%s: the rest of the file is left out, as option '%s' says: %s", file.path, wanted, error)
+
+    def _batches(self, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         columns = columns_of(self.table.schemas.get(file.schema_id), file.write_cols)
         mapping = FieldMapping.of(columns, self.fields, self.constants)
         extra = (*(_KEY_VALUE if self.key_value else ()), *self.special)
@@ -139,6 +163,11 @@ class FileRead:
         for start in range(0, rows, self.batch_rows):
             count = min(self.batch_rows, rows - start)
             yield mapping.batch(rows_without_columns(count))
+
+
+def passed_over(table: FileStoreTable) -> frozenset[str]:
+    """Return the options of a query that let it pass over files that are missing, or damaged."""
+    return frozenset(key for key in (IGNORES_LOST_FILES, IGNORES_CORRUPT_FILES) if table.options.value(key))
 
 
 def rows_without_columns(rows: int) -> pa.RecordBatch:

@@ -50,7 +50,7 @@ def read_written(
         CorruptTableError: a data file or schema file is missing or damaged.
     """
     read_fields = with_filter_columns(table, plan_fields, predicate)
-    reader = FileRead(table, read_fields, partition_constants(table, split))
+    reader = FileRead(table, read_fields, partition_constants(table, split)).as_query()
     return filter_and_project(read_files(reader, split.files, predicate), plan_fields, predicate)
 
 
@@ -85,9 +85,9 @@ def written_rows(
     """
     constants = partition_constants(table, split)
     if table.schema.kind.is_keyed:
-        yield from FileRead(table, read_fields, constants, key_value=True).run(split.files, pushed)
+        yield from FileRead(table, read_fields, constants, key_value=True).as_query().run(split.files, pushed)
         return
-    for batch in read_files(FileRead(table, read_fields, constants), split.files, pushed):
+    for batch in read_files(FileRead(table, read_fields, constants).as_query(), split.files, pushed):
         numbers = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
         kinds = pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), batch.num_rows)
         names = [*batch.schema.names, SEQUENCE_NUMBER.name, VALUE_KIND.name]
@@ -104,7 +104,7 @@ def state_rows(
     if split.raw_convertible or not table.schema.kind.is_keyed:
         yield from written_rows(table, split, read_fields, pushed)
         return
-    reader = FileRead(table, read_fields, partition_constants(table, split), key_value=True)
+    reader = FileRead(table, read_fields, partition_constants(table, split), key_value=True).as_query()
     budget = table.options.value("read.merge.memory-budget")
     yield from merged_with_kinds(reader, split.files, budget, pushed)
 
@@ -118,7 +118,7 @@ def diff_rows(
     come as -D, and so do deletes that it holds.
     """
     assert isinstance(split, DiffSplit)
-    reader = FileRead(table, tuple(table.schema.fields), partition_constants(table, split), key_value=True)
+    reader = FileRead(table, tuple(table.schema.fields), partition_constants(table, split), key_value=True).as_query()
     budget = table.options.value("read.merge.memory-budget") // _DIFF_BUFFERS
     keys = table.schema.trimmed_primary_keys
     pushed = implied_by(predicate, [*table.schema.partition_keys, *keys])

@@ -68,7 +68,7 @@ def read_key_locations(
     """
     constants = partition_constants(table, split)
     stored = [field for field in fields if field.name not in constants]
-    for batch in read_split(table, split, stored):
+    for batch in read_split(table.reading_level_0(), split, stored):
         columns = [
             pa.repeat(constants[field.name], batch.num_rows) if field.name in constants else batch.column(field.name)
             for field in fields

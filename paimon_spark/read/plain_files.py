@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Final
 
+from paimon_spark.read.file_read import passed_over
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.stream_split import WrittenSplit, read_streamed
@@ -58,7 +59,7 @@ def holds_plain_rows(plan: ReadPlan, *, filtered: bool = False) -> bool:
         filtered: the reader leaves out rows at positions that it is told: those in deletion vectors, and those
             of files that overlap which `superseded_rows` finds.
     """
-    if plan.read not in (read_split, read_streamed) or not plan.splits:
+    if plan.read not in (read_split, read_streamed) or not plan.splits or passed_over(plan.table):
         return False
     keys = set(plan.table.schema.partition_keys)
     if not all(

@@ -204,7 +204,7 @@ def _merged(
     pushed = implied_by(predicate, table.schema.trimmed_primary_keys)
     needed = {*engine.required_columns(names), *table.schema.bucket_keys, *(fields(pushed) if pushed else ())}
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
-    reader = FileRead(table, merge_fields, partition_constants(table, split), key_value=True)
+    reader = FileRead(table, merge_fields, partition_constants(table, split), key_value=True).as_query()
     runs = [merged_with_kinds(reader, files, budget // len(split.real), pushed) for files in split.real if files]
     runs += _waiting_runs(reader, split, engine, budget, pushed, spilled)
     yield from merge_sorted_runs(

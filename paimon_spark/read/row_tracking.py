@@ -6,7 +6,7 @@ file's first one and the row's position, its sequence number that of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -68,28 +68,22 @@ def read_tracked(
     """
     names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
     own = tuple(field for field in table.schema.fields if field.name in names)
-    tracked = tracked_rows(table, split.files, own, partition_constants(table, split))
+    reader = FileRead(table, own, partition_constants(table, split)).as_query()
+    tracked = tracked_rows(reader, split.files)
     yield from filter_and_project(tracked, plan_fields, predicate)
 
 
-def tracked_rows(
-    table: FileStoreTable,
-    files: Sequence[SplitFile],
-    fields: tuple[DataField, ...],
-    constants: Mapping[str, pa.Scalar],
-) -> Iterator[pa.RecordBatch]:
+def tracked_rows(reader: FileRead, files: Sequence[SplitFile]) -> Iterator[pa.RecordBatch]:
     """Yield all rows of files, in order, with ids and sequence numbers as the last columns.
 
     Args:
-        table: with the schema of the read.
+        reader: of columns of the table.
         files: of one bucket.
-        fields: columns of the table, in order.
-        constants: partition values by column name.
 
     Raises:
         CorruptTableError: a data file is missing or damaged, or has no row ids.
     """
-    reader = FileRead(table, fields, constants, special=_STORED)
+    table, reader = reader.table, replace(reader, special=_STORED)
     if table.schema.kind.evolves_columns:
         parts = read_data_evolution(reader, files, None)
     else:

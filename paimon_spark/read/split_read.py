@@ -82,7 +82,7 @@ def _raw(
     predicate: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
     """Read files one by one; in old files without a delete count, rows are checked for deletes."""
-    plain = FileRead(table, read_fields, constants)
+    plain = FileRead(table, read_fields, constants).as_query()
     if not table.schema.kind.is_keyed:
         yield from read_files(plain, files, predicate)
         return
@@ -152,7 +152,7 @@ def section_reader(
     """
     order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
     size = block_bytes(budget, len(runs))
-    reader = FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size)
+    reader = FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size).as_query()
     return reader.for_files(opened_in_order(runs))
 
 

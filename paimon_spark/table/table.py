@@ -23,7 +23,7 @@ from paimon_spark.options import (
     log_ignored,
     reaching_options,
 )
-from paimon_spark.options.core_options import READS_LEVEL_0
+from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, READS_LEVEL_0
 from paimon_spark.spec.file_location import external_roots
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import ALLOWED as MAY_DELETE
@@ -52,6 +52,9 @@ from paimon_spark.table.tag_store import TagStore
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.storage.publisher import TableServer
+
+
+_OF_QUERIES = (IGNORES_LOST_FILES, IGNORES_CORRUPT_FILES)
 
 
 @dataclass(frozen=True)
@@ -159,9 +162,11 @@ class FileStoreTable:
         """Return the table as statements that change rows and rewrites read it: every row that was committed.
 
         Batch reads of tables with deletion vectors and of first-row tables leave out level 0, whose rows become visible
-        with the next compaction. New rows made of such a read would undo commits that are not compacted yet.
+        with the next compaction. New rows made of such a read would undo commits that are not compacted yet. Nor are
+        files passed over that cannot be read.
         """
-        return self.as_if({READS_LEVEL_0: "true"}) if self.options.batch_scan_skips_level_0 else self
+        complete = self.without_options(_OF_QUERIES) if any(key in self.options for key in _OF_QUERIES) else self
+        return complete.as_if({READS_LEVEL_0: "true"}) if self.options.batch_scan_skips_level_0 else complete
 
     def at_snapshot(self, snapshot: Snapshot) -> FileStoreTable:
         """Return the table with the fields that ``snapshot`` was written with and its own, latest options.
@@ -184,7 +189,7 @@ class FileStoreTable:
         """Return the table with the latest schema of when it was opened, without dynamic options."""
         schema = self.latest
         table = FileStoreTable(self.path, self.branch, self.file_io, schema, schema.core_options, self.schemas, schema)
-        stored = [key for key in (DESCRIPTOR_PATHS, MAY_DELETE) if key in table.options]
+        stored = [key for key in (DESCRIPTOR_PATHS, MAY_DELETE, *_OF_QUERIES) if key in table.options]
         return table.without_options(stored) if stored else table  # the caller's word alone counts
 
     def with_latest_schema(self) -> FileStoreTable:

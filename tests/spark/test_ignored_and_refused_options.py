@@ -63,7 +63,7 @@ def test_ignored_options_are_told_once(spark: SparkSession, path: Path, caplog: 
         ("ALTER TABLE t SET TBLPROPERTIES ('commit.callbacks'='a.B')", "commit.callbacks"),
         ("ALTER TABLE t SET TBLPROPERTIES ('sink.parallelism'='many')", "Could not parse value 'many'"),
         ("SELECT * FROM t WITH ('consumer-id' = 'me')", "consumer-id"),
-        ("SELECT * FROM t WITH ('scan.ignore-lost-files' = 'true')", "scan.ignore-lost-files"),
+        ("SELECT * FROM t WITH ('scan.bounded.watermark' = '1')", "scan.bounded.watermark"),
         ("SELECT * FROM t WITH ('metastore' = 'hive')", "give it to register_catalog"),
     ],
 )

@@ -201,7 +201,7 @@ def appended_rows(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.Record
     reader = FileRead(table, fields, constants)
     for section in rewrite.sections:
         if table.options.row_tracking_enabled:
-            yield from tracked_rows(table, section, fields, constants)
+            yield from tracked_rows(reader, section)
         else:
             yield from reader.run(section, None)
 
