@@ -69,6 +69,7 @@ def schema_of_create(columns: Columns, transforms: Iterable[Any], properties: Ma
     # OPTIONS (…) of a statement and options of a DataFrameWriter come with a prefix too
     options = {key.removeprefix(OPTION_PREFIX): value for key, value in properties.items()}
     options = {key: value for key, value in options.items() if key not in _SPARK_PROPERTIES}
+    options |= {key: properties[key] for key in ("path",) if key in properties}  # a LOCATION that the catalog takes
     return new_table_schema(
         fields, options, partition_keys=[_partition_column(t) for t in transforms], comment=properties.get("comment")
     )

@@ -47,16 +47,16 @@ from paimon_spark.spark.source.write_target import of_one_write
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
+    check_database_location,
     check_default_column,
     check_drop,
-    check_location,
     check_rename,
     copied_options,
     create_named_table,
     key_option,
+    location_option,
     option_key,
     refuse_added_default,
-    refuse_database_location,
     refuse_replaced_columns,
     unsupported_constraint,
 )
@@ -114,7 +114,7 @@ class NamespacesProxy(AnswerProxy):
         if len(parts) != 1:
             raise PaimonError(f"a database has a name of one part, not {'.'.join(parts)}")
         if "location" in properties:
-            refuse_database_location(self.catalog.database_path(parts[0]))
+            check_database_location(self.catalog.options, self.catalog.database_path(parts[0]))
         if self.catalog.database_exists(parts[0]):
             raise namespace_already_exists(self.gateway, parts)
         self.catalog.create_database(parts[0], properties=properties)
@@ -473,13 +473,12 @@ class TableDefinitionsProxy(NamespacesProxy):
         return str(conf.getConfString("spark.sql.sources.default", "parquet"))
 
     def _own_path(self, ident: JavaObject, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties without a location, which cannot be any other than the table's own directory."""
-        name, kept = ident.name(), dict(properties)
+        """The properties with a location only where the catalog lets a table lie elsewhere."""
+        name, kept, elsewhere = ident.name(), dict(properties), dict[str, str]()
         own = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
         for key in ("location", "path"):
-            given = kept.pop(key, None)
-            check_location(self.catalog_name, own, given)
-        return kept
+            elsewhere |= location_option(self.catalog_name, self.catalog.options, own, kept.pop(key, None))
+        return {**kept, **elsewhere}
 
     def _is_table(self, ident: JavaObject) -> bool:
         namespace, name = list(ident.namespace()), ident.name()

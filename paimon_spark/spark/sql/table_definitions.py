@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pyspark.sql.types import DataType, StructField, StructType
 
 from paimon_spark.errors import OptionError, SchemaChangeError, UnsupportedError
+from paimon_spark.metastore.opening import metastore_of
 from paimon_spark.options import canonical_options
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spec.filter_text import quoted_name
@@ -41,23 +42,33 @@ def check_provider(provider: str | None) -> None:
         )
 
 
-def check_location(catalog: str, own: str, given: str | None) -> None:
-    """Refuse a LOCATION that is not the table's own directory.
+def location_option(catalog: str, options: Mapping[str, str], own: str, given: str | None) -> dict[str, str]:
+    """Return the option that a LOCATION is: of a table elsewhere, in a catalog whose metastore says where tables lie.
 
     Args:
         catalog: its name.
-        own: the directory that the table has.
+        options: of it.
+        own: the directory that the table has without one.
         given: what the statement says; None for nothing.
 
     Raises:
-        UnsupportedError: the two differ.
+        UnsupportedError: it is another directory, and the catalog has a place for each table.
     """
     if given is not None and plain_path(given) != plain_path(own):
+        if keeps_places(options):
+            return {"path": given}
         raise UnsupportedError(
             f"The current catalog {catalog} does not support specifying the table path when creating a table: a table "
             f"of a warehouse has its own directory, here {own}. For a table elsewhere leave LOCATION out and name it "
             f"by its path: CREATE TABLE {catalog}.`{plain_path(given)}` …"
         )
+    return {}
+
+
+def keeps_places(options: Mapping[str, str]) -> bool:
+    """Whether the metastore of a catalog says where databases and tables lie, so that a statement may."""
+    metastore = metastore_of(options)
+    return metastore is not None and metastore.keeps_places
 
 
 def copied_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -200,18 +211,20 @@ def check_default_column(path: Path, columns: Sequence[str]) -> None:
         raise SchemaChangeError(f"Only columns of the table can have a default, not {'.'.join(path)}")
 
 
-def refuse_database_location(path: str) -> NoReturn:
-    """Refuse CREATE DATABASE … LOCATION.
+def check_database_location(options: Mapping[str, str], path: str) -> None:
+    """Refuse CREATE DATABASE … LOCATION, unless the catalog's metastore says where databases lie.
 
     Args:
-        path: the directory that the database has.
+        options: of the catalog.
+        path: the directory that the database has without one.
 
     Raises:
-        UnsupportedError: always.
+        UnsupportedError: it does not.
     """
-    raise UnsupportedError(
-        f"Cannot specify location for a database when using fileSystem catalog. Its directory is {path}"
-    )
+    if not keeps_places(options):
+        raise UnsupportedError(
+            f"Cannot specify location for a database when using fileSystem catalog. Its directory is {path}"
+        )
 
 
 def column_of(name: str, data_type: str | DataType) -> DataField:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
-from paimon_spark.spark.sql.table_definitions import refuse_database_location
+from paimon_spark.spark.sql.table_definitions import check_database_location
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
     SPARK_CATALOG,
@@ -69,7 +69,8 @@ def run_create_database(context: Context, cursor: Cursor) -> DataFrame | None:
         elif cursor.take("WITH", "DBPROPERTIES") or cursor.take("WITH", "PROPERTIES"):
             properties |= cursor.properties()
         elif cursor.take("LOCATION") or cursor.take("MANAGED", "LOCATION"):
-            refuse_database_location(catalog.database_path(database))
+            check_database_location(catalog.options, catalog.database_path(database))
+            properties["location"] = cursor.string()
         else:
             cursor.finish()
     if catalog.database_exists(database) and not tolerant:

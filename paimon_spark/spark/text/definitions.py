@@ -15,12 +15,12 @@ from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
     check_drop,
-    check_location,
     check_provider,
     check_rename,
     copied_options,
     create_named_table,
     key_option,
+    location_option,
     unsupported_constraint,
 )
 from paimon_spark.spark.sql.warehouses import (
@@ -123,11 +123,11 @@ def _new_schema(
 
 
 def _own_options(context: Context, definition: Definition, name: TableName) -> dict[str, str]:
-    """Return the options of a definition with the owner. A location must be the table's own, and is left out."""
-    options = dict(definition.options)
+    """Return the options of a definition with the owner. A location is one where tables lie anywhere."""
+    options, elsewhere = dict(definition.options), dict[str, str]()
     for given in (definition.location, options.pop("path", None), options.pop("location", None)):
-        check_location(name.catalog_name, name.path, given)
-    return {"owner": str(context.spark_sql("SELECT current_user()").collect()[0][0]), **options}
+        elsewhere |= location_option(name.catalog_name, name.options, name.path, given)
+    return {**elsewhere, "owner": str(context.spark_sql("SELECT current_user()").collect()[0][0]), **options}
 
 
 def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchema, None]:
