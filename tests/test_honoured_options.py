@@ -130,6 +130,19 @@ ELSEWHERE = {
         ),
         "tests/read/test_streams.py",
     ),
+    **dict.fromkeys(
+        (
+            "metadata.iceberg.storage-location",
+            "metadata.iceberg.format-version",
+            "metadata.iceberg.compaction.min.file-num",
+            "metadata.iceberg.compaction.max.file-num",
+            "metadata.iceberg.delete-after-commit.enabled",
+            "metadata.iceberg.previous-versions-max",
+            "metadata.iceberg.manifest-compression",
+            "metadata.iceberg.manifest-legacy-version",
+        ),
+        "tests/commit/test_iceberg.py",
+    ),
 }
 """Options whose effect another test shows, since it needs a session, Java or another store."""
 

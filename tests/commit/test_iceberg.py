@@ -413,6 +413,8 @@ def test_the_catalog_of_a_warehouse_has_the_metadata(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="storage-location"):
         flat.append([row(1, "a")])
     assert flat.snapshots().num_rows == 0
+    flat.append([row(1, "a")], **{"metadata.iceberg.storage-location": "table-location"})
+    assert len(assert_same(flat)) == 1
 
 
 def test_orphan_removal_leaves_the_metadata_and_a_rename_takes_it_along(tmp_path: Path) -> None:

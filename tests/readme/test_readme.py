@@ -32,6 +32,7 @@ PAGES = (
     "docs/arrow.md",
     "docs/storage.md",
     "docs/catalogs.md",
+    "docs/iceberg.md",
 )
 """The documents whose snippets run, each in its order."""
 INTERNALS = "docs/internals/"
