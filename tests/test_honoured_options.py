@@ -75,6 +75,8 @@ ELSEWHERE = {
     "lock-key-max-length": "tests/metastore/test_jdbc_catalog.py",
     "sync-all-properties": "tests/metastore/test_jdbc_catalog.py",
     "jdbc.*": "tests/metastore/test_jdbc_catalog.py",
+    "metastore.partitioned-table": "tests/metastore/test_hive_catalog.py",
+    "partition.idle-time-to-report-statistic": "tests/metastore/test_hive_catalog.py",
     "hive.*": "tests/metastore/test_hive_catalog.py",
     "hive-conf-dir": "tests/metastore/test_hive_catalog.py",
     "table.type": "tests/metastore/test_hive_catalog.py",

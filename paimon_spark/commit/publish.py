@@ -16,6 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.commit.conflict_detection import another_table
+from paimon_spark.commit.metastore_partitions import tell_partitions
 from paimon_spark.commit.served_publish import publish_by_server
 from paimon_spark.errors import (
     CommitError,
@@ -75,7 +76,10 @@ def publish_snapshot(
     """
     server = table.server
     if server is None:
-        return _publish_file(table, snapshot, retries, follows=follows)
+        published = _publish_file(table, snapshot, retries, follows=follows)
+        if published:
+            tell_partitions(table, snapshot, files)
+        return published
     published = publish_by_server(table, server, snapshot, retries, follows=follows, files=files)
     if published:
         changed(table)

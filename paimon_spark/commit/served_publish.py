@@ -19,7 +19,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
 )
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.partition_path import partition_value_text
+from paimon_spark.table.partition_specs import partition_spec
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
@@ -180,15 +180,7 @@ def partition_statistics(table: FileStoreTable, files: Sequence[ManifestEntry]) 
 
 def _spec(table: FileStoreTable, partition: bytes) -> dict[str, str]:
     layout = table.paths.layout
-    if layout is None or not layout.partition_keys:
-        return {}
-    values = zip(layout.partition_keys, layout.partition_values(partition), layout.partition_types, strict=True)
-    return {
-        key: partition_value_text(
-            value, data_type, legacy=layout.legacy_partition_name, default_name=layout.default_partition_name
-        )
-        for key, value, data_type in values
-    }
+    return partition_spec(table, partition) if layout is not None and layout.partition_keys else {}
 
 
 def _epoch_millis(local_millis: int | None) -> int:

@@ -267,6 +267,44 @@ class HiveHome(TableHome):
         """Whether the new table is an external one."""
         return record.asks_for_external(schema.options, self.metastore.table_type)
 
+    def knows_partitions(self, schema: TableSchema) -> bool:
+        """Where the table's option ``metastore.partitioned-table`` says so."""
+        return record.knows_partitions(schema)
+
+    def add_partitions(self, partitions: Sequence[Mapping[str, str]], directory: str) -> None:
+        """Add the partitions that the metastore does not have."""
+        found = self.metastore.table(self.database, self.table)
+        if found is None or not found.partitionKeys:
+            return
+        in_parameters = self.metastore.in_parameters
+        made = [record.new_partition(found, each, directory, in_parameters=in_parameters) for each in partitions]
+        request = records().AddPartitionsRequest(self.database, self.table, made, ifNotExists=True, needResult=False)
+        self.metastore.client.call("add_partitions_req", request)
+
+    def drop_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Remove partitions, not their files."""
+        for each in partitions:
+            values = list(each.values())
+            try:
+                self.metastore.client.call("drop_partition", self.database, self.table, values, False)
+            except HiveRefusalError as error:
+                if error.kind != _MISSING:
+                    raise
+
+    def measure_partitions(self, statistics: Sequence[Mapping[str, Any]]) -> None:
+        """Write the sums of partitions into their parameters."""
+        for each in statistics:
+            try:
+                found = self.metastore.client.call(
+                    "get_partition", self.database, self.table, list(each["spec"].values())
+                )
+            except HiveRefusalError as error:
+                if error.kind != _MISSING:
+                    raise
+                continue
+            record.measure(found, each)
+            self.metastore.client.call("alter_partition", self.database, self.table, found)
+
     def check_free(self) -> None:
         """Refuse a name that a table of Hive's has, too."""
         found = self.metastore.table(self.database, self.table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import getpass
 import os
 import time
@@ -11,6 +12,7 @@ from typing import Any, Final
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.metastore.hive_client import records
 from paimon_spark.spec import data_types as types
+from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.schema import TableSchema
 
 _INPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
@@ -111,6 +113,37 @@ def new_table(
         found.parameters[_EXTERNAL] = "TRUE"
     fill(found, schema, location, in_parameters=in_parameters)
     return found
+
+
+def new_partition(table: Any, texts: Mapping[str, str], directory: str, *, in_parameters: bool) -> Any:
+    """The record of a new partition. Java: ``HiveCatalog.createPartitionsUtil``."""
+    now = int(time.time())
+    made = records().Partition(
+        values=list(texts.values()),
+        dbName=table.dbName,
+        tableName=table.tableName,
+        createTime=now,
+        lastAccessTime=now,
+        sd=copy.deepcopy(table.sd),
+        parameters={},
+    )
+    parts = [f"{escape_path_name(key)}={escape_path_name(value)}" for key, value in texts.items()]
+    place(made, "/".join([directory, *parts]), in_parameters=in_parameters)
+    return made
+
+
+def measure(partition: Any, statistics: Mapping[str, Any]) -> None:
+    """Write the sums of a partition into its parameters. Java: ``HiveCatalog.alterPartitions``."""
+    seconds = statistics["lastFileCreationTime"] // 1000
+    partition.lastAccessTime = seconds
+    partition.parameters |= {
+        "numFiles": str(statistics["fileCount"]),
+        "totalSize": str(statistics["fileSizeInBytes"]),
+        "numRows": str(statistics["recordCount"]),
+        "lastUpdateTime": str(seconds),
+        "totalBuckets": str(statistics["totalBuckets"]),
+        "transient_lastDdlTime": str(seconds),
+    }
 
 
 def alter(found: Any, schema: TableSchema, before: TableSchema, *, mirrors_all: bool, in_parameters: bool) -> None:

@@ -9,7 +9,7 @@ import abc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError, SchemaError, TableBusyError, UnsupportedError
 
@@ -245,6 +245,19 @@ class TableHome:
                 f"metastore was not told: {error} Do not repeat it. CALL sys.repair('{self.database}.{self.table}') "
                 "tells the metastore."
             ) from error
+
+    def knows_partitions(self, schema: TableSchema) -> bool:
+        """Whether the metastore is told of partitions."""
+        return False
+
+    def add_partitions(self, partitions: Sequence[Mapping[str, str]], directory: str) -> None:
+        """Add partitions, given as texts by column, that are not known yet; their data is below a directory."""
+
+    def drop_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Remove partitions, as far as they are known."""
+
+    def measure_partitions(self, statistics: Sequence[Mapping[str, Any]]) -> None:
+        """Learn the sums of partitions, given as Java's ``PartitionStatistics``."""
 
     def forget(self) -> None:
         """Remove the table's name from the metastore."""

@@ -32,6 +32,18 @@ class Publisher(Protocol):
     def schema_changed(self, schema: TableSchema, before: TableSchema) -> None:
         """Learn that the main branch has a new schema, and which one it had."""
 
+    def knows_partitions(self, schema: TableSchema) -> bool:
+        """Whether the metastore is told of partitions."""
+
+    def add_partitions(self, partitions: Sequence[Mapping[str, str]], directory: str) -> None:
+        """Add partitions, given as texts by column, that are not known yet; their data is below a directory."""
+
+    def drop_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Remove partitions, as far as they are known."""
+
+    def measure_partitions(self, statistics: Sequence[Mapping[str, Any]]) -> None:
+        """Learn the sums of partitions, given as Java's ``PartitionStatistics``."""
+
     def forget(self) -> None:
         """Remove the table's name: it is dropped, or its creation is undone."""
 

@@ -26,6 +26,7 @@ from paimon_spark.table.filesystem_catalog import (
     refuse_system,
     tables_at,
 )
+from paimon_spark.table.partition_specs import data_root, live_partition_specs
 from paimon_spark.table.paths import check_new_table_name, is_plain_name
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
@@ -257,14 +258,17 @@ class MetastoreCatalog(FilesystemCatalog):
 
     def _repair_table(self, database: str, table: str, path: str) -> bool:
         """Put a table's name into the metastore, or copy its options again; return whether it was added."""
-        schema = load_table(path, file_io=self._store(path)).schema
-        home = self._home(database, table)
+        found = load_table(path, file_io=self._store(path))
+        schema, home, added = found.schema, self._home(database, table), False
         with home.locked(""):
             if home.exists():
                 home.schema_changed(schema, schema)
-                return False
-            home.check_free()
-            return home.add(schema, path)
+            else:
+                home.check_free()
+                added = home.add(schema, path)
+        if home.knows_partitions(schema):
+            home.add_partitions(live_partition_specs(found), data_root(found))
+        return added
 
     def _found(self, database: str, table: str) -> Found | None:
         return self._home(database, table).find(self.table_path(database, table), "")

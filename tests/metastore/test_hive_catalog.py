@@ -22,8 +22,10 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from paimon_spark.metastore.hive import HiveMetastore
-from paimon_spark.spec.data_types import VarCharType
+from paimon_spark.maintain.refs.branches import create_branch
+from paimon_spark.maintain.row_level import delete_partitions
+from paimon_spark.metastore.hive import HiveHome, HiveMetastore
+from paimon_spark.spec.data_types import DataField, IntType, VarCharType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
@@ -478,3 +480,51 @@ def test_changes_of_columns_reach_partitions(catalog: MetastoreCatalog, options:
     assert columns == [("v", "int", None), ("w", "string", "a comment")]
     partition = client.call("get_partition", "d", "p", ["1"])
     assert [each.name for each in partition.sd.cols] == (["v", "w"] if cascades == "true" else ["v"])
+
+
+def _partitions(catalog: MetastoreCatalog, table: str) -> dict[str, tuple[str, dict[str, str]]]:
+    found = _metastore(catalog).client.call("get_partitions", "d", table, -1)
+    return {",".join(each.values): (each.sd.location, each.parameters) for each in found}
+
+
+def test_the_metastore_knows_partitions(catalog: MetastoreCatalog, proxy: HiveProxy) -> None:
+    """Where the table's options say so: `metastore.partitioned-table`, `partition.idle-time-to-report-statistic`."""
+    given = {"metastore.partitioned-table": "true", "partition.idle-time-to-report-statistic": "1 h", "bucket": "-1"}
+    fields = [DataField(0, "p", VarCharType(9)), DataField(1, "v", IntType())]
+    catalog.create_table("d", "p", create_schema(fields, partition_keys=["p"], options=given))
+    proxy.taken()
+    table = open_table("d.p", catalog=catalog.warehouse, **catalog.options)
+    table.append(pa.table({"p": ["a", "b/c", None], "v": pa.array([1, 2, 3], pa.int32())}))
+    place = f"file:{catalog.table_path('d', 'p')}"
+    known = _partitions(catalog, "p")
+    assert {name: where for name, (where, _) in known.items()} == {
+        "a": f"{place}/p=a",
+        "b/c": f"{place}/p=b%2Fc",
+        "__DEFAULT_PARTITION__": f"{place}/p=__DEFAULT_PARTITION__",
+    }
+    table.append(pa.table({"p": ["a", "a"], "v": pa.array([4, 5], pa.int32())}))
+    sums = _partitions(catalog, "p")["a"][1]
+    assert (sums["numRows"], sums["numFiles"], sums["totalBuckets"]) == ("3", "2", "-1")
+    assert int(sums["totalSize"]) > 100
+    assert sums["lastUpdateTime"].isdigit()
+    create_branch(catalog.load_table("d", "p"), "b")
+    delete_partitions(catalog.load_table("d", "p"), [{"p": "b/c"}])
+    assert sorted(_partitions(catalog, "p")) == ["__DEFAULT_PARTITION__", "a"]
+    _metastore(catalog).client.call("drop_partition", "d", "p", ["a"], False)
+    assert catalog.repair("d", "p") == []
+    assert sorted(_partitions(catalog, "p")) == ["__DEFAULT_PARTITION__", "a"]
+
+
+def test_a_commit_whose_partitions_the_metastore_was_not_told_stands(
+    catalog: MetastoreCatalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PaimonError("The Hive metastore is gone.")
+
+    schema = create_schema(FIELDS, partition_keys=["k"], options={"metastore.partitioned-table": "true"})
+    catalog.create_table("d", "p", schema)
+    monkeypatch.setattr(HiveHome, "add_partitions", refuse)
+    insert(catalog.load_table("d", "p"), {1: 10})
+    assert rows_of(catalog.load_table("d", "p")) == {1: 10}
+    assert "Snapshot 1 of table" in caplog.text
+    assert "was not told of its partitions: The Hive metastore is gone. CALL sys.repair" in caplog.text

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from conftest import absent
+from paimon_spark.arrow.table import open_table
 from paimon_spark.errors import CommitConflictError, SchemaError
 from paimon_spark.metastore.hive import HiveMetastore
 from paimon_spark.spec.data_types import DataField, IntType, parse_type
@@ -100,7 +103,7 @@ def _record(catalog: MetastoreCatalog, database: str, table: str) -> dict[str, A
     return shown
 
 
-_RECORDS = ("Table", "StorageDescriptor", "FieldSchema", "SerDeInfo", "SkewedInfo")
+_RECORDS = ("Table", "Partition", "StorageDescriptor", "FieldSchema", "SerDeInfo", "SkewedInfo")
 
 
 def test_both_store_the_same(java: Any, ours: MetastoreCatalog, tmp_path: Path) -> None:
@@ -138,6 +141,35 @@ def test_both_store_the_same(java: Any, ours: MetastoreCatalog, tmp_path: Path) 
     assert (tmp_path / "outside_ours/schema/schema-0").exists()
     ours.drop_table("s", "outside_java")
     assert (tmp_path / "outside_java/schema/schema-0").exists()
+
+
+def _partitions(catalog: MetastoreCatalog, table: str) -> list[dict[str, Any]]:
+    assert isinstance(catalog.metastore, HiveMetastore)
+    found = catalog.metastore.client.call("get_partitions", "s", table, -1)
+    shown: list[dict[str, Any]] = [eval(repr(each), dict.fromkeys(_RECORDS, dict)) for each in found]
+    for each in shown:
+        assert each.pop("tableName") == table
+        assert each.pop("createTime") > 0
+        assert each.pop("lastAccessTime") > 0
+        each["sd"]["location"] = each["sd"]["location"].replace(f"/{table}/", "/<name>/")
+        for key in OF_HIVE:
+            each["parameters"].pop(key, None)
+    return shown
+
+
+def test_both_tell_the_metastore_of_partitions(java: Any, ours: MetastoreCatalog, options: dict[str, str]) -> None:
+    stored = {"bucket": "-1", "metastore.partitioned-table": "true"}
+    rows = [("a", dt.date(2026, 1, 2), 1), ("b/c", None, 2), (None, dt.date(1969, 1, 2), 3)]
+    java.create("s.pj", [("p", "STRING"), ("d", "DATE"), ("v", "INT")], partition=["p", "d"], options=stored)
+    fields = [DataField(0, "p", parse_type("STRING")), DataField(1, "d", parse_type("DATE"))]
+    fields.append(DataField(2, "v", IntType()))
+    ours.create_table("s", "po", create_schema(fields, partition_keys=["p", "d"], options=stored))
+    java.write("s.pj", rows)
+    columns = [pa.array([row[number] for row in rows]) for number in range(2)]
+    columns.append(pa.array([row[2] for row in rows], pa.int32()))
+    open_table("s.po", catalog=ours.warehouse, **options).append(pa.table(columns, names=["p", "d", "v"]))
+    assert len(_partitions(ours, "po")) == 3
+    assert _partitions(ours, "po") == _partitions(ours, "pj")
 
 
 def test_java_reads_and_changes_what_we_make(java: Any, ours: MetastoreCatalog) -> None:
