@@ -145,7 +145,8 @@ def test_nested_fields_of_rows_that_are_there(spark: SparkSession, name: str) ->
         ("PARTITION (dt='x', d=1) SET LOCATION '/tmp/x'", "partition"),
         ("PARTITION (dt='x', d=1) RENAME TO PARTITION (dt='y', d=1)", "cannot be renamed"),
         ("RECOVER PARTITIONS", "RECOVER PARTITIONS"),
-        ("ADD PARTITION (dt='z', d=1)", "cannot be added"),
+        ("ADD PARTITION (dt='x', d=1)", "PARTITIONS_ALREADY_EXIST"),
+        ("ADD PARTITION (dt='z', d=1) LOCATION '/tmp/x'", "have their directories in that of the table"),
         ("SET SERDE 'x'", "SERDE"),
     ],
 )

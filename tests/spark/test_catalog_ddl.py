@@ -292,8 +292,9 @@ def test_partitions(spark: SparkSession, name: str) -> None:
     spark.sql(missing.replace("DROP", "DROP IF EXISTS"))
     spark.sql(f"TRUNCATE TABLE {name} PARTITION (dt='2024-01-01', h=2)")
     assert rows(spark.table(name)) == [(3, None, 1)]
-    with pytest.raises(PySparkException, match="cannot be added"):
-        spark.sql(f"ALTER TABLE {name} ADD PARTITION (dt='2024-01-01', h=5)")
+    spark.sql(f"ALTER TABLE {name} ADD PARTITION (dt='2024-01-01', h=5)")
+    spark.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS PARTITION (dt=null, h=1) PARTITION (dt='2024-01-01', h=6)")
+    assert rows(spark.sql(f"SHOW PARTITIONS {name}")) == listed[2:]
     spark.sql(f"TRUNCATE TABLE {name}")
     assert rows(spark.table(name)) == []
     assert len(rows(spark.sql(f"SELECT * FROM {name} VERSION AS OF 1"))) == 3

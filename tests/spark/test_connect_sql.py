@@ -429,6 +429,14 @@ def test_overwrites(own: Sql, session: SparkSession) -> None:
     assert rows(own("SHOW PARTITIONS t PARTITION (dt = 'a')")) == [("dt=a/hh=1",), ("dt=a/hh=2",)]
     own("ALTER TABLE t DROP PARTITION (dt = 'a'), PARTITION (dt = 'n', hh = 5)")
     own("ALTER TABLE t DROP IF EXISTS PARTITION (dt = 'nix', hh = 1)")
+    own("ALTER TABLE t ADD PARTITION (dt = 'nix', hh = 1)")
+    own("ALTER TABLE t ADD IF NOT EXISTS PARTITION (dt = 'b', hh = 1) PARTITION (dt = 'nix', hh = 1)")
+    for clause, words in (
+        ("(dt = 'nix')", "must match the partition spec"),
+        ("(dt = 'nix', hh = 1) LOCATION '/tmp/x'", "have their directories in that of the table"),
+    ):
+        with pytest.raises((AnalysisException, paimon_spark.errors.UnsupportedError), match=words):
+            own(f"ALTER TABLE t ADD PARTITION {clause}")
     own("ALTER TABLE t DROP PARTITION (dt = 'nix')")  # a clause that leaves out columns may match nothing
     with pytest.raises(AnalysisException, match="PARTITIONS_NOT_FOUND"):
         own("ALTER TABLE t DROP PARTITION (dt = 'nix', hh = 1), PARTITION (dt = 'b')")

@@ -22,7 +22,12 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.sql.read_version import refuse_branch_of_session
 from paimon_spark.spark.sql.row_changes import refuse_older_state
-from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses, partition_counts
+from paimon_spark.spark.sql.table_partitions import (
+    add_partitions,
+    empty_partitions,
+    missing_clauses,
+    partition_counts,
+)
 from paimon_spark.spec import data_types as t
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.two_branches import live_partitions, matching_partitions
@@ -77,13 +82,13 @@ class PartitionsProxy(AnswerProxy):
         counts = partition_counts(self.loaded.table, self._values(ident)) or {}
         return self.gateway.string_map({key: str(count) for key, count in counts.items()})
 
-    def createPartition(self, ident: JavaObject, _properties: Any) -> None:
-        """ADD PARTITION: refused."""
-        self.createPartitions([ident], None)
+    def createPartition(self, ident: JavaObject, properties: Any) -> None:
+        """One partition of `createPartitions`."""
+        self.createPartitions([ident], [properties])
 
-    def createPartitions(self, _idents: Any, _properties: Any) -> None:
-        """ADD PARTITION: refused, a partition comes with its rows."""
-        raise UnsupportedError("partitions of a Paimon table cannot be added: they are there once they have rows")
+    def createPartitions(self, idents: Any, properties: Any) -> None:
+        """ADD PARTITION: nothing but a line in the log, as a partition comes with its rows."""
+        add_partitions(self.loaded.table, [self._values(ident) for ident in idents], located=any(map(dict, properties)))
 
     def dropPartition(self, ident: JavaObject) -> bool:
         """One partition of `dropPartitions`."""

@@ -5,9 +5,11 @@ A clause names values of some partition columns. A partition is there when the t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate
 from paimon_spark.table.system.groups import partition_sums
 from paimon_spark.table.system.live_files import epoch_millis
@@ -16,6 +18,7 @@ from paimon_spark.table.two_branches import matching_partitions, own_partitions
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
+_LOG = logging.getLogger(__name__)
 Values = Mapping[str, Any]
 """Values by partition column; columns that are left out have any value."""
 
@@ -49,6 +52,27 @@ def partition_counts(table: FileStoreTable, values: Values) -> dict[str, int] | 
                     "recordCount": row["record_count"],
                 }
     return None
+
+
+def add_partitions(table: FileStoreTable, clauses: Sequence[Values], *, located: bool) -> None:
+    """Run ADD PARTITION, which adds nothing and logs a line: scripts written for Hive go on (Java does the same).
+
+    Args:
+        table: partitioned.
+        clauses: whole partitions, which have no rows.
+        located: whether a clause has a LOCATION.
+
+    Raises:
+        UnsupportedError: it has.
+    """
+    if located:
+        raise UnsupportedError(
+            "ADD PARTITION … LOCATION is not supported for a Paimon table: its partitions have their directories in "
+            "that of the table. INSERT the rows that lie elsewhere"
+        )
+    for values in clauses:
+        named = ", ".join(f"{name}={value}" for name, value in values.items())
+        _LOG.warning("%s: ADD PARTITION (%s) adds nothing: a partition is there once it has rows.", table.path, named)
 
 
 def empty_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> None:

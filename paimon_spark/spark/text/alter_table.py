@@ -20,7 +20,7 @@ from paimon_spark.spark.text.calls import run_tags
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import rename_table
 from paimon_spark.spark.text.inserts import empty, target
-from paimon_spark.spark.text.partition_clauses import drop_partitions
+from paimon_spark.spark.text.partition_clauses import add_partition_clauses, drop_partitions
 from paimon_spark.spark.text.queries import Context, write_options
 from paimon_spark.table import schema_change as change
 from paimon_spark.table.schema_evolution import alter_table
@@ -59,6 +59,16 @@ def run_alter_table(context: Context, cursor: Cursor) -> DataFrame | None:
         cursor.take("PURGE")
         write_options(context, name)
         drop_partitions(context, name.load(), specs, tolerant=tolerant)
+    elif cursor.sees("ADD", "PARTITION") or cursor.sees("ADD", "IF", "NOT", "EXISTS", "PARTITION"):
+        cursor.take("ADD")
+        tolerant, located = cursor.take("IF", "NOT", "EXISTS"), False
+        specs = []
+        while cursor.take("PARTITION"):
+            specs.append(cursor.group())
+            if cursor.take("LOCATION"):
+                cursor.string()
+                located = True
+        add_partition_clauses(context, name.load(), specs, tolerant=tolerant, located=located)
     else:
         table = name.load()
         alter_table(table, _changes(context, table, cursor))
@@ -97,7 +107,8 @@ def _changes(context: Context, table: FileStoreTable, cursor: Cursor) -> _Change
             return changes()
     raise UnsupportedError(
         f"ALTER TABLE … {cursor.rest().source()} is not supported for a Paimon table. It knows RENAME TO, ADD, DROP, "
-        "RENAME and ALTER COLUMN, SET and UNSET TBLPROPERTIES, DROP PARTITION, and CREATE, REPLACE, RENAME, DELETE TAG"
+        "RENAME and ALTER COLUMN, SET and UNSET TBLPROPERTIES, ADD and DROP PARTITION, and CREATE, REPLACE, RENAME, "
+        "DELETE TAG"
     )
 
 

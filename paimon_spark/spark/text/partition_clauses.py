@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate as truncate_table
 from paimon_spark.spark.columns.types import to_spark_type
-from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses, missing_partitions
+from paimon_spark.spark.sql.table_partitions import (
+    add_partitions,
+    empty_partitions,
+    missing_clauses,
+    missing_partitions,
+)
 from paimon_spark.spark.sql.warehouses import analysis_error
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.queries import Context
@@ -27,6 +32,33 @@ def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cur
     clauses = [partition_values(context, table, spec) for spec in specs]
     _refuse(specs, [] if tolerant else missing_partitions(table, clauses))
     empty_partitions(table, clauses)
+
+
+def add_partition_clauses(
+    context: Context, table: FileStoreTable, specs: Sequence[Cursor], *, tolerant: bool, located: bool
+) -> None:
+    """Run ADD PARTITION (see `add_partitions`).
+
+    Raises:
+        AnalysisException: a clause leaves out a column; or it names a partition that is there, and `tolerant` is not
+            given.
+        UnsupportedError: a clause has a LOCATION.
+    """
+    clauses = [partition_values(context, table, spec) for spec in specs]
+    keys = table.schema.partition_keys
+    partial = next((at for at, values in enumerate(clauses) if len(values) < len(keys)), None)
+    if partial is not None:
+        raise analysis_error(
+            "PARTITIONS_NOT_FOUND",
+            f"Partition spec is invalid. The spec ({specs[partial].source()}) must match the partition spec "
+            f"({', '.join(keys)}) defined in the table.",
+        )
+    missing = missing_clauses(table, clauses)
+    there = next((at for at in range(len(clauses)) if at not in missing), None)
+    if there is not None and not tolerant:
+        text = f"The partition PARTITION ({specs[there].source()}) already exists."
+        raise analysis_error("PARTITIONS_ALREADY_EXIST", text)
+    add_partitions(table, [clauses[at] for at in missing], located=located)
 
 
 def _refuse(specs: Sequence[Cursor], missing: Sequence[int]) -> None:
