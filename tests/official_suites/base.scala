@@ -141,6 +141,8 @@ package org.apache.paimon.spark {
         spark.sql(s"DROP DATABASE IF EXISTS paimon.$dbName0 CASCADE")
       } finally {
         settings.foreach { case (key, _) => scala.util.Try(spark.conf.unset(key)) }
+        val views = spark.sessionState.catalog // which would hide tables of later suites
+        views.listLocalTempViews("*").foreach(view => views.dropTempView(view.table))
         super.afterAll()
       }
     override protected def beforeEach(): Unit = {

@@ -61,7 +61,8 @@ def session(jars: list[str], warehouse: str) -> Any:
         .config(
             "spark.driver.extraJavaOptions",
             f"-Dofficial.warehouse={warehouse} -Duser.timezone=America/Los_Angeles "
-            "-Xss8m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short statements: compiling them well takes longer
+            "-Xss8m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "  # short statements: compiling them well takes longer
+            "-Dscala.concurrent.context.numThreads=8 -Dscala.concurrent.context.maxThreads=8",  # cases wait for threads
         )
         .config("spark.sql.session.timeZone", "America/Los_Angeles")
         .config("spark.sql.warehouse.dir", tempfile.mkdtemp())
