@@ -92,7 +92,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
         options: options of the store (``**{"s3.endpoint": …}``) and of the catalog (``metastore="rest"``, ``uri=…``).
 
     Raises:
-        UnsupportedError: an option asks for a kind of catalog that is not supported (``metastore="hive"``).
+        UnsupportedError: an option asks for a kind of catalog that is not supported (``metastore="glue"``).
         OptionError: an option is unknown, or is one of tables.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """

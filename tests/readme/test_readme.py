@@ -38,6 +38,7 @@ PAGES = (
 INTERNALS = "docs/internals/"
 """The folder of documents that show pieces of Spark or of a plan, not programs of users."""
 _REST = "http://localhost:8080"
+_HIVE = "thrift://localhost:9083"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -93,6 +94,9 @@ def test_the_snippets_run_in_their_order(
             server = request.getfixturevalue("rest")
             code = code.replace(_REST, server.uri).replace("my_catalog", "wh")
             monkeypatch.setenv("PAIMON_TOKEN", server.options()["token"])
+        if _HIVE in code:
+            code = code.replace(_HIVE, request.getfixturevalue("hive").uri)
+            code += 'spark.sql("DROP DATABASE hive.sales CASCADE")\n'  # other tests have the same metastore
         exec(compile(code, f"{page}, snippet {number + 1}", "exec"), names)
     if page == "README.md":
         whole = names["whole"]
