@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.commit.changes import CollectedChanges, collect_changes
 from paimon_spark.commit.conflict_detection import newer_columns
-from paimon_spark.commit.iceberg_metadata import publish_iceberg
+from paimon_spark.commit.iceberg_metadata import publish_iceberg, republish_iceberg
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgraded_files
 from paimon_spark.commit.publish import publish_snapshot
@@ -212,6 +212,7 @@ def _commit_parts(
     for part in parts:
         if part.kind in done:
             last = done[part.kind] or last
+            republish_iceberg(table)  # an attempt that was killed may have written none
             continue
         try:
             snapshot = commit_part(table, part, settings)

@@ -50,6 +50,7 @@ from paimon_spark.table.iceberg_location import publishes
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
     from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
@@ -93,6 +94,22 @@ def republish_iceberg(table: FileStoreTable) -> None:
     if latest is not None:
         publish_iceberg(table, latest)
         refresh_iceberg(table)
+
+
+def republish_renamed(catalog: FilesystemCatalog, database: str, table: str) -> None:
+    """Write the Iceberg metadata of a table at its new path; never raises an error, since the table was renamed.
+
+    Args:
+        catalog: where it is; the files of a server do not move.
+        database: its new one.
+        table: its new name.
+    """
+    if catalog.is_remote:
+        return
+    try:
+        republish_iceberg(catalog.load_table(database, table))
+    except Exception as error:  # noqa: BLE001 - the next commit writes the new paths
+        _LOG.warning("%s.%s: readers of Iceberg do not see it before the next commit: %s", database, table, error)
 
 
 def refresh_iceberg(table: FileStoreTable) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.table.iceberg_location import delete_catalog_metadata
+from paimon_spark.table.iceberg_location import delete_catalog_metadata, metadata_in_catalog
 from paimon_spark.table.paths import DATABASE_SUFFIX, TablePaths, check_new_table_name, is_plain_name, refuse_home
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
@@ -214,13 +214,14 @@ class FilesystemCatalog:
 
     def _delete_table(self, path: str, store: FileIO | None = None) -> None:
         store = store or self.file_io
-        delete_catalog_metadata(store, path)
+        shared = metadata_in_catalog(store, path)
         store.delete_quietly(path, recursive=True)
         if store.exists(path):
             raise PaimonError(
                 f"The table at {path} is not dropped, or not wholly: its files could not all be deleted. See that the "
                 "directory can be written, then drop it again."
             )
+        delete_catalog_metadata(store, shared)
 
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
         """Give a table another name, or another database; finish a rename of these names that was stopped.
@@ -241,8 +242,10 @@ class FilesystemCatalog:
         check_new_table_name(to_table)
         if self.table_exists(to_database, to_table):
             raise SchemaError(f"Table {to_database}.{to_table} already exists.")
+        shared = metadata_in_catalog(self.file_io, source)
         self.file_io.mkdirs(self.database_path(to_database))
         self.file_io.rename(source, target)
+        delete_catalog_metadata(self.file_io, shared)
 
     def database_path(self, database: str) -> str:
         """The directory of a database."""

@@ -76,28 +76,30 @@ def metadata_io(file_io: FileIO, root: str, options: CoreOptions) -> FileIO:
     return file_io if elsewhere is None else confined(file_io, elsewhere)
 
 
-def delete_catalog_metadata(file_io: FileIO, root: str) -> None:
-    """Delete the Iceberg metadata of a table that is dropped from the Iceberg catalog of its warehouse.
+def metadata_in_catalog(file_io: FileIO, root: str) -> str | None:
+    """The directory of a table in the Iceberg catalog of its warehouse; None where it has none, or is damaged."""
+    try:
+        schema = SchemaStore(file_io, TablePaths(root)).latest()
+        if schema is None or not is_shared(schema.core_options):
+            return None
+        return catalog_directory(root, schema.core_options)
+    except (PaimonError, OSError):  # a damaged table can be dropped too
+        return None
+
+
+def delete_catalog_metadata(file_io: FileIO, elsewhere: str | None) -> None:
+    """Delete the Iceberg metadata of a table that was dropped or renamed, and nothing else that may be there.
 
     # Java: leaves it, so that readers of Iceberg go on finding a table without files
 
     Args:
         file_io: the store.
-        root: the table directory, which is still there.
+        elsewhere: what `metadata_in_catalog` told before.
     """
-    try:
-        schema = SchemaStore(file_io, TablePaths(root)).latest()
-        elsewhere = (
-            None
-            if schema is None or not is_shared(schema.core_options)
-            else (catalog_directory(root, schema.core_options))
-        )
-    except PaimonError:  # a damaged table can be dropped too
-        return
     if elsewhere is None:
         return
     directory, io = f"{elsewhere}/{_DIRECTORY}", confined(file_io, elsewhere)
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError, PaimonError):
         names = [entry.name for entry in io.list_names(directory) if is_iceberg_name(entry.name)]
         io.delete_files([f"{directory}/{name}" for name in names])
         io.delete_empty_directory(directory)

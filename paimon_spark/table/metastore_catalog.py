@@ -26,6 +26,7 @@ from paimon_spark.table.filesystem_catalog import (
     refuse_system,
     tables_at,
 )
+from paimon_spark.table.iceberg_location import delete_catalog_metadata, metadata_in_catalog
 from paimon_spark.table.partition_specs import data_root, live_partition_specs
 from paimon_spark.table.paths import check_new_table_name, is_plain_name
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
@@ -219,9 +220,11 @@ class MetastoreCatalog(FilesystemCatalog):
 
     def _move(self, source: str, target: str) -> None:
         store = self._store(source)
+        shared = metadata_in_catalog(store, source)
         if not store.finish_rename(source, target):
             store.mkdirs(target.rpartition("/")[0])
             store.rename(source, target)
+        delete_catalog_metadata(store, shared)
 
     def repair(self, database: str | None = None, table: str | None = None) -> list[str]:
         """Put the names of tables that lie in the warehouse into the metastore, and copy their options again.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -18,6 +16,7 @@ from pyiceberg.table import StaticTable
 import paimon_spark
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.commit.iceberg_files import IcebergFiles
+from paimon_spark.commit.iceberg_metadata import republish_renamed
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
@@ -27,54 +26,25 @@ from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
 from paimon_spark.maintain.refs.tags import delete_tag, rename_tag
 from paimon_spark.spec.data_types import BigIntType
+from paimon_spark.spec.iceberg.manifests import IcebergEntry, IcebergManifest
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RenameColumn, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
-from paimon_spark.table.table import FileStoreTable, load_table
-
-SHARED = {"metadata.iceberg.storage": "table-location"}
-SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string()), pa.field("p", pa.string(), False)])
-
-
-def new_table(tmp_path: Path, schema: pa.Schema = SCHEMA, **options: Any) -> ArrowTable:
-    return paimon_spark.create_table("d.t", schema, catalog=str(tmp_path / "wh"), **{**SHARED, **options})
-
-
-def metadata_path(table: ArrowTable) -> Path:
-    directory = Path(table.path) / "metadata"
-    return directory / f"v{(directory / 'version-hint.text').read_text()}.metadata.json"
-
-
-def iceberg(table: ArrowTable) -> StaticTable:
-    return StaticTable.from_metadata(str(metadata_path(table)))
-
-
-def rows(found: pa.Table) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
-
-
-def assert_same(table: ArrowTable) -> list[tuple[Any, ...]]:
-    """Check that readers of Iceberg see the rows of the table, and that every file in the metadata is needed."""
-    ours = rows(table.scan().to_arrow())
-    theirs = iceberg(table)
-    assert rows(theirs.scan().to_arrow()) == ours
-    assert theirs.current_snapshot().snapshot_id == table.snapshots()["snapshot_id"][-1].as_py()
-    return ours
-
-
-def row(k: int, v: str | None, p: str = "x") -> dict[str, Any]:
-    return {"k": k, "v": v, "p": p}
-
-
-def avro_files(table: ArrowTable) -> set[str]:
-    return {path.name for path in (Path(table.path) / "metadata").glob("*.avro")}
-
-
-def named_files(table: ArrowTable) -> set[str]:
-    """Manifest lists and manifests of all snapshots that the metadata has."""
-    found = iceberg(table)
-    lists = {Path(each.manifest_list).name for each in found.snapshots()}
-    return lists | {Path(m.manifest_path).name for each in found.snapshots() for m in each.manifests(found.io)}
+from paimon_spark.table.table import load_table
+from tests.support.iceberg import (
+    SCHEMA,
+    SHARED,
+    assert_same,
+    avro_files,
+    iceberg,
+    live_entries,
+    metadata_path,
+    named_files,
+    new_table,
+    row,
+    rows,
+    store_table,
+)
 
 
 def test_appends_are_seen_and_add_one_manifest_each(tmp_path: Path) -> None:
@@ -160,11 +130,6 @@ def test_a_file_that_only_changes_its_level_is_listed_once(tmp_path: Path) -> No
 
 
 WIDE = {"metadata.iceberg.format-version": "3", "deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"}
-
-
-def live_entries(table: ArrowTable) -> list[Any]:
-    found = iceberg(table)
-    return [entry for m in found.current_snapshot().manifests(found.io) for entry in m.fetch_manifest_entry(found.io)]
 
 
 @pytest.mark.parametrize("keys", [{}, {"primary_keys": "k", "bucket": 1}])
@@ -254,6 +219,8 @@ def test_all_types_are_read_alike_and_bounds_are_right(tmp_path: Path) -> None:
         (pa.date32(), [date(2024, 1, 2), date(1969, 1, 1), None]),
         (pa.bool_(), [True, False, None]),
         (pa.int64(), [2**40, -1, None]),
+        (pa.decimal128(10, 2), [Decimal("1.28"), Decimal("-1.28"), None]),
+        (pa.float64(), [1.5, float("-inf"), None]),
         (pa.timestamp("us"), [datetime(2024, 1, 2, 3, 4, 5), datetime(1969, 1, 1), None]),
     ],
 )
@@ -268,10 +235,6 @@ def test_partitions_of_every_type(tmp_path: Path, kind: pa.DataType, partitions:
     table.append(pa.Table.from_pylist([{"k": 7, "part-é": partitions[0]}], schema))
     table.compact()
     assert len(assert_same(table)) == 3
-
-
-def store_table(table: ArrowTable) -> FileStoreTable:
-    return load_table(table.path)
 
 
 def test_schema_changes_are_seen_with_the_next_commit(tmp_path: Path) -> None:
@@ -313,22 +276,6 @@ def test_rollback_takes_back_what_readers_see(tmp_path: Path) -> None:
     assert avro_files(table) == named_files(table)
     rollback_to_as_latest(store_table(table), snapshot_id=2)
     assert len(assert_same(table)) == 2
-
-
-def test_metadata_of_a_timeline_that_was_rolled_back_is_not_gone_on_with(tmp_path: Path) -> None:
-    table = new_table(tmp_path, **{"metadata.iceberg.previous-versions-max": 10})
-    for number in range(3):
-        table.append([row(number, "a")])
-    directory = Path(table.path) / "metadata"
-    old = {path.name: path.read_bytes() for path in directory.iterdir()}
-    rollback_to_snapshot(store_table(table), 1)
-    for name, data in old.items():  # as if whoever rolled back knew nothing of Iceberg
-        (directory / name).write_bytes(data)
-    table.append([row(7, "b")])
-    assert assert_same(table) == [(0, "a", "x"), (7, "b", "x")]
-    assert not (directory / "v3.metadata.json").exists()
-    table.append([row(8, "c")])
-    assert len(assert_same(table)) == 3
 
 
 def test_expired_snapshots_leave_the_metadata(tmp_path: Path) -> None:
@@ -424,99 +371,12 @@ def test_orphan_removal_leaves_the_metadata_and_a_rename_takes_it_along(tmp_path
     assert len(assert_same(table)) == 1
     open_catalog(str(tmp_path / "wh"), {}).rename_table("d", "t", "d", "u")
     moved = paimon_spark.open_table(str(tmp_path / "wh" / "d.db" / "u"))
+    republish_renamed(open_catalog(str(tmp_path / "wh"), {}), "d", "u")
+    assert len(assert_same(moved)) == 1
     moved.append([row(2, "b")])
     assert len(assert_same(moved)) == 2
     assert iceberg(moved).location() == moved.path
     assert all("/u/" in entry.data_file.file_path for entry in live_entries(moved))
-
-
-@pytest.mark.parametrize("at", ["manifest list", "metadata", "hint"])
-def test_a_commit_stands_whatever_becomes_of_its_metadata(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at: str
-) -> None:
-    table = new_table(tmp_path)
-    table.append([row(1, "a")])
-
-    def fail(*_: object) -> None:
-        raise OSError("the store is away")
-
-    name = {"manifest list": "write_list", "metadata": "write_metadata", "hint": "write_hint"}[at]
-    with monkeypatch.context() as patched:
-        patched.setattr(IcebergFiles, name, fail)
-        assert table.append([row(2, "b")]).snapshot_id == 2
-    assert "readers of Iceberg do not see it" in caplog.text
-    assert len(rows(table.scan().to_arrow())) == 2
-    assert len(iceberg(table).scan().to_arrow()) == 1, "readers see the snapshot before, whole"
-    table.append([row(3, "c")])
-    assert len(assert_same(table)) == 3
-    assert avro_files(table) == named_files(table)
-
-
-def damage_json(directory: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    path = next(directory.glob("v*.json"))
-    found = json.loads(path.read_text())
-    change(found)
-    path.write_text(json.dumps(found))
-
-
-DAMAGES: dict[str, Callable[[Path, Path], None]] = {
-    "no metadata": lambda directory, _: next(directory.glob("v*.json")).unlink(),
-    "cut": lambda directory, _: next(directory.glob("v*.json")).write_bytes(b"{"),
-    "no directory": lambda directory, _: shutil.rmtree(directory),
-    "no snapshots": lambda directory, _: damage_json(directory, lambda found: found.update(snapshots=[])),
-    "a number": lambda directory, _: damage_json(directory, lambda found: found.update(schemas=5)),
-    "no manifest": lambda directory, _: [path.unlink() for path in directory.glob("*-m*.avro")] and None,
-    "manifest": lambda directory, _: [path.write_bytes(b"Obj") for path in directory.glob("*-m*.avro")] and None,
-    "list": lambda directory, _: [path.write_bytes(b"Obj") for path in directory.glob("snap*")] and None,
-    "another table": lambda directory, _: damage_json(directory, lambda found: found.update(location="/etc")),
-    "list elsewhere": lambda directory, other: damage_json(
-        directory, lambda found: found["snapshots"][-1].update({"manifest-list": str(other / "snap-1-x.avro")})
-    ),
-    "list above": lambda directory, _: damage_json(
-        directory, lambda found: found["snapshots"][-1].update({"manifest-list": f"{directory}/../manifest/x"})
-    ),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_metadata_is_made_anew(tmp_path: Path, damage: str) -> None:
-    table = new_table(tmp_path)
-    table.append([row(1, "a"), row(2, "b")])
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "keep").write_text("keep")
-    DAMAGES[damage](Path(table.path) / "metadata", other)
-    table.delete("k = 1")
-    assert assert_same(table) == [(2, "b", "x")]
-    assert [path.name for path in other.iterdir()] == ["keep"]
-    assert avro_files(table) == named_files(table)
-
-
-def test_manifests_that_lead_elsewhere_are_neither_read_nor_deleted(tmp_path: Path) -> None:
-    kept = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 1, "snapshot.time-retained": "1 ms"}
-    table = new_table(tmp_path, **kept)
-    table.append([row(1, "a")])
-    store = IcebergFiles(store_table(table))
-    location = json.loads(metadata_path(table).read_text())["snapshots"][-1]["manifest-list"]
-    (manifest,) = store.manifests(location)
-    outside = tmp_path / Path(manifest.path).name
-    shutil.copy(manifest.path, outside)
-    hostile = replace(manifest, path=str(outside))
-    format_ = store._format
-    Path(location).write_bytes(format_.encode_list([hostile]))
-    table.append([row(2, "b")])
-    table.delete("k = 1")
-    assert assert_same(table) == [(2, "b", "x")]
-    assert outside.exists()
-
-
-def test_a_link_out_of_the_table_gets_no_metadata(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    table = new_table(tmp_path)
-    (tmp_path / "outside").mkdir()
-    (Path(table.path) / "metadata").symlink_to(tmp_path / "outside")
-    table.append([row(1, "a")])
-    assert list((tmp_path / "outside").iterdir()) == []
-    assert "symbolic link" in caplog.text
 
 
 def test_branches_have_no_metadata(tmp_path: Path) -> None:
@@ -528,3 +388,45 @@ def test_branches_have_no_metadata(tmp_path: Path) -> None:
     assert len(iceberg(table).scan().to_arrow()) == 1
     fast_forward(store_table(table), "b")
     assert len(assert_same(table)) >= 1
+
+
+def test_a_commit_reads_only_the_manifests_that_it_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path, partition_keys="p", write_only=True)
+    for p in "abcdef":
+        table.append([row(1, "v", p), row(2, "v", p)])
+    read = list[str]()
+    entries = IcebergFiles.entries
+
+    def counted(files: IcebergFiles, manifest: IcebergManifest) -> list[IcebergEntry]:
+        read.append(manifest.path)
+        return entries(files, manifest)
+
+    monkeypatch.setattr(IcebergFiles, "entries", counted)
+    table.append([row(3, "v", "a")])
+    assert read == []
+    table.delete("p = 'c' and k = 1")
+    assert len(read) == 1
+    assert len(assert_same(table)) == 12
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_other_formats_are_named(tmp_path: Path, file_format: str) -> None:
+    table = new_table(tmp_path, file_format=file_format)
+    table.append([row(1, "a")])
+    (entry,) = live_entries(table)
+    assert entry.data_file.file_format.value == file_format.upper()
+
+
+def test_a_store_without_directories_has_the_metadata() -> None:
+    path = f"memory://iceberg-{uuid4()}/wh/d.db/t"
+    table = paimon_spark.create_table(path, SCHEMA, **SHARED)
+    table.append([row(1, "a")])
+    table.append([row(2, "b")])
+    opened = store_table(table)
+    found = json.loads(opened.file_io.read_bytes(f"{path}/metadata/v2.metadata.json"))
+    assert opened.file_io.read_bytes(f"{path}/metadata/version-hint.text") == b"2"
+    assert [each["snapshot-id"] for each in found["snapshots"]] == [1, 2]
+    store = IcebergFiles(opened)
+    files = [e.file for m in store.manifests(found["snapshots"][-1]["manifest-list"]) for e in store.entries(m)]
+    assert all(opened.file_io.file_exists(file.path) for file in files)
+    assert len(files) == 2

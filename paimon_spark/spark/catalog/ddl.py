@@ -18,6 +18,7 @@ from weakref import WeakSet
 
 from pyspark.sql.types import StructField, StructType
 
+from paimon_spark.commit.iceberg_metadata import republish_renamed
 from paimon_spark.errors import (
     OptionError,
     PaimonError,
@@ -371,6 +372,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         if self.catalog.table_exists(database, new.name()):
             raise table_already_exists(self.gateway, new)
         self.catalog.rename_table(source[0], old.name(), database, new.name())
+        republish_renamed(self.catalog, database, new.name())
 
     def stageCreate(self, ident: JavaObject, *definition: Any) -> Any:
         """CREATE TABLE … AS SELECT: the table is made now and dropped if the query fails."""

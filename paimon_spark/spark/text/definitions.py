@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType, StructType
 
+from paimon_spark.commit.iceberg_metadata import republish_renamed
 from paimon_spark.errors import SchemaError, UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct, saved_columns
 from paimon_spark.spark.source.source_options import OPERATION, refuse_system_table
@@ -310,3 +311,4 @@ def rename_table(context: Context, name: TableName, new: Sequence[str]) -> None:
             f"Cannot create table or view {quoted(other.parts)} because it already exists.",
         )
     catalog.rename_table(name.database, name.table, other.database, other.table)
+    republish_renamed(catalog, other.database, other.table)

@@ -1,0 +1,66 @@
+"""Tables with Iceberg metadata, and what pyiceberg reads of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.table import StaticTable
+
+import paimon_spark
+from paimon_spark.arrow import ArrowTable
+from paimon_spark.table.table import FileStoreTable, load_table
+
+SHARED = {"metadata.iceberg.storage": "table-location"}
+SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string()), pa.field("p", pa.string(), False)])
+
+
+def new_table(tmp_path: Path, schema: pa.Schema = SCHEMA, **options: Any) -> ArrowTable:
+    return paimon_spark.create_table("d.t", schema, catalog=str(tmp_path / "wh"), **{**SHARED, **options})
+
+
+def metadata_path(table: ArrowTable) -> Path:
+    directory = Path(table.path) / "metadata"
+    return directory / f"v{(directory / 'version-hint.text').read_text()}.metadata.json"
+
+
+def iceberg(table: ArrowTable) -> StaticTable:
+    return StaticTable.from_metadata(str(metadata_path(table)))
+
+
+def rows(found: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
+
+
+def assert_same(table: ArrowTable) -> list[tuple[Any, ...]]:
+    """Check that readers of Iceberg see the rows of the table, and that every file in the metadata is needed."""
+    ours = rows(table.scan().to_arrow())
+    theirs = iceberg(table)
+    assert rows(theirs.scan().to_arrow()) == ours
+    assert theirs.current_snapshot().snapshot_id == table.snapshots()["snapshot_id"][-1].as_py()
+    return ours
+
+
+def row(k: int, v: str | None, p: str = "x") -> dict[str, Any]:
+    return {"k": k, "v": v, "p": p}
+
+
+def avro_files(table: ArrowTable) -> set[str]:
+    return {path.name for path in (Path(table.path) / "metadata").glob("*.avro")}
+
+
+def named_files(table: ArrowTable) -> set[str]:
+    """Manifest lists and manifests of all snapshots that the metadata has."""
+    found = iceberg(table)
+    lists = {Path(each.manifest_list).name for each in found.snapshots()}
+    return lists | {Path(m.manifest_path).name for each in found.snapshots() for m in each.manifests(found.io)}
+
+
+def live_entries(table: ArrowTable) -> list[Any]:
+    found = iceberg(table)
+    return [entry for m in found.current_snapshot().manifests(found.io) for entry in m.fetch_manifest_entry(found.io)]
+
+
+def store_table(table: ArrowTable) -> FileStoreTable:
+    return load_table(table.path)
