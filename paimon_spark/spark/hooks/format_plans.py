@@ -25,7 +25,7 @@ from paimon_spark.spark.jvm.plan_expressions import renamed
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
-from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, carried
+from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, SessionSettings
 from paimon_spark.spark.source.shuffle_columns import shuffle_columns
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import opened_table
@@ -181,8 +181,8 @@ class FormatPlansProxy(FunctionProxy):
         if SETTINGS in options:
             return {}
         conf = self.state.conf()
-        settings = carried(self.gateway.string_dict(conf.settings()), str(conf.getConfString(TIME_ZONE)))
-        return {SETTINGS: json.dumps(settings)}
+        zone = str(conf.getConfString(TIME_ZONE))
+        return SessionSettings.chosen(self.gateway.string_dict(conf.settings()), zone).option()
 
     def _analysis_error(self, error: PaimonError) -> JavaThrownError:
         parameters = {"action": "plan", "type": _FORMAT, "msg": named_text(error)}

@@ -26,19 +26,45 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = "paimon.secret-settings"
-"""JSON of the settings, added by `carry_settings`: of a call, Spark gives a Python source only the options.
+"""The option in which `SessionSettings` travel. What a user gives under this name is replaced.
 
-What a user gives under this name is replaced. Spark hides the values of options that have such a name."""
+Spark hides the values of options that have such a name."""
 
 OF_STREAM = "paimon.of-stream"
 """Stands among the settings of a stream: Spark asks a Python source for columns before it says what it reads."""
 
 TIME_ZONE = "spark.sql.session.timeZone"
 PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
-_CARRIED = (TIME_ZONE, PARTITION_OVERWRITE_MODE)
+_SPARK = (TIME_ZONE, PARTITION_OVERWRITE_MODE)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 _MARK = "_paimon_carries_settings"
 _MAPPERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+class SessionSettings(dict[str, str]):
+    """What a session has set and reads and writes look at: the options of ours, and two settings of Spark.
+
+    It travels as one option of a load or save, `option`, since Spark gives a Python source only options, which are
+    texts; `of_options` reads it there. Nothing else knows how it is spelled.
+    """
+
+    @classmethod
+    def chosen(cls, every: Mapping[str, str], zone: str) -> SessionSettings:
+        """Those of all settings of a session; `zone` is its time zone where none is set."""
+        known = (key for key in every if key.startswith(SESSION_PREFIX) or key in _SPARK)
+        found = cls({key: str(every[key]) for key in known})
+        found.setdefault(TIME_ZONE, zone)
+        return found
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, str]) -> SessionSettings:
+        """Those that the options of a load or save hold, whose names Spark may have written small; else none."""
+        text = next((value for name, value in options.items() if name.lower() == SETTINGS), None)
+        return cls() if text is None else cls({str(key): str(value) for key, value in json.loads(text).items()})
+
+    def option(self) -> dict[str, str]:
+        """The option of a load or save."""
+        return {SETTINGS: json.dumps(self)}
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -46,9 +72,9 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def settings_of(spark: SparkSession) -> dict[str, str]:
+def settings_of(spark: SparkSession) -> SessionSettings:
     """The settings of a session that reads and writes look at."""
-    return carried(every_setting(spark), str(spark.conf.get(TIME_ZONE)))
+    return SessionSettings.chosen(every_setting(spark), str(spark.conf.get(TIME_ZONE)))
 
 
 def every_setting(spark: SparkSession) -> Mapping[str, str]:
@@ -69,21 +95,9 @@ def _mapper(spark: SparkSession) -> Any:
     return _MAPPERS[context]
 
 
-def carried(settings: Mapping[str, str], zone: str) -> dict[str, str]:
-    """Those of a session's settings that reads and writes look at; `zone` is its time zone where none is set."""
-    found = {key: str(value) for key, value in settings.items() if key.startswith(SESSION_PREFIX) or key in _CARRIED}
-    found.setdefault(TIME_ZONE, zone)
-    return found
-
-
 def settings_option(spark: SparkSession, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The option by which a load or save of ``format("paimon")`` gets the settings of its session, and some more."""
-    return {SETTINGS: json.dumps({**settings_of(spark), **(more or {})})}
-
-
-def parsed_settings(text: str | None) -> dict[str, str]:
-    """The settings that an option holds; none without it."""
-    return {} if text is None else {str(key): str(value) for key, value in json.loads(text).items()}
+    return SessionSettings({**settings_of(spark), **(more or {})}).option()
 
 
 def time_zone(settings: Mapping[str, str]) -> tzinfo | None:

@@ -25,7 +25,7 @@ from paimon_spark.spark.session.session_options import (
     merge_rules,
     options_for_path,
 )
-from paimon_spark.spark.session.session_settings import SETTINGS, parsed_settings, time_zone
+from paimon_spark.spark.session.session_settings import SETTINGS, SessionSettings, time_zone
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.paths import refuse_home
 from paimon_spark.table.time_travel import TIMESTAMP_MILLIS, TRAVEL_KEYS, parse_timestamp_millis
@@ -80,7 +80,7 @@ class ReadRequest:
     """Dynamic table options, the session's among them, and those of the store, in Paimon's spelling."""
     snapshot_id: int | None = None
     """The snapshot that a statement reads of the table that it changes, with the columns that the table has now."""
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    settings: SessionSettings = field(default_factory=SessionSettings, repr=False)
     """What the session has set."""
 
 
@@ -99,7 +99,7 @@ class WriteRequest:
     """How the table's columns become those of the rows; None where they stay."""
     session_options: Mapping[str, str] = field(default_factory=dict)
     """Options that the session has set: of this write, never of a table that it creates."""
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    settings: SessionSettings = field(default_factory=SessionSettings, repr=False)
     """What the session has set."""
     operation: Operation | None = None
     """The statement that the snapshot names; None for what a plain write or an overwrite says."""
@@ -173,8 +173,7 @@ def _with_timestamp(options: Mapping[str, str]) -> Mapping[str, str]:
     key = next((key for key in options if key.lower() == _TIMESTAMP_AS_OF), None)
     if key is None:
         return options
-    settings = next((value for name, value in options.items() if name.lower() == SETTINGS.lower()), None)
-    millis = parse_timestamp_millis(options[key], zone=time_zone(parsed_settings(settings)), key=key)
+    millis = parse_timestamp_millis(options[key], zone=time_zone(SessionSettings.of_options(options)), key=key)
     others = {name: value for name, value in options.items() if name != key}
     same = next((name for name in others if name.lower() in _POINTS), None)
     if same is not None:
@@ -195,7 +194,7 @@ def read_request(options: Mapping[str, str], *, snapshot_id: int | None = None) 
     path = table_path(options)
     ours, others = _sorted_options(options, READ_KEYS, "a read")
     columns = parse_columns(ours[COLUMNS]) if COLUMNS in ours else None
-    settings = parsed_settings(ours.get(SETTINGS))
+    settings = SessionSettings.of_options(ours)
     session = {
         key: value
         for key, value in options_for_path(settings, path).items()
@@ -224,7 +223,7 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
         raise OptionError(
             f"option '{REPLACE_WHERE}' and a dynamic overwrite of partitions contradict each other: give one of them"
         )
-    settings = parsed_settings(ours.get(SETTINGS))
+    settings = SessionSettings.of_options(ours)
     session = options_for_path(settings, path)
     request = WriteRequest(path, others, dynamic, where, merge_rules(session, ours))
     operation = Operation(ours[OPERATION]) if OPERATION in ours else None
