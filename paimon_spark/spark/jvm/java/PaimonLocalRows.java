@@ -1,7 +1,4 @@
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation$;
-import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.read.LocalScan;
@@ -10,21 +7,10 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 /** An optimizer rule: a LocalScan of ours becomes a LocalRelation, so that Spark runs no job for its rows. */
 public final class PaimonLocalRows extends Rule {
     private static final int MOST_ROWS = 10000;
-    private static final int MOST_STEPS = 100;
 
     public TreeNode apply(TreeNode plan) {
         TreeNode changed = plan.transform(new LocalScans());
-        if (changed == plan) {
-            return plan;
-        }
-        for (int step = 0; step < MOST_STEPS; step++) {  // each evaluates what lies directly over given rows
-            TreeNode next = ConvertToLocalRelation$.MODULE$.apply((LogicalPlan) changed);
-            if (next == changed || next.fastEquals(changed)) {
-                break;
-            }
-            changed = next;
-        }
-        return changed;
+        return changed == plan ? plan : PaimonGivenRows.evaluated(changed, false);
     }
 
     static final class LocalScans extends scala.runtime.AbstractPartialFunction {
@@ -45,11 +31,7 @@ public final class PaimonLocalRows extends Rule {
             if (rows.length > MOST_ROWS) {
                 return node;
             }
-            return new LocalRelation(
-                relation.output(),
-                scala.jdk.javaapi.CollectionConverters.asScala(java.util.Arrays.asList(rows)).toList(),
-                false,
-                scala.Option.apply(null));
+            return PaimonGivenRows.relation(relation, java.util.Arrays.asList(rows));
         }
     }
 }

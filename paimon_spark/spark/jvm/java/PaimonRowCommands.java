@@ -1,5 +1,6 @@
 import java.io.ByteArrayOutputStream;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
@@ -35,7 +36,7 @@ public final class PaimonRowCommands {
         if (!isLocal(execution.analyzed())) {
             return null;
         }
-        LogicalPlan plan = localPlan(execution.optimizedPlan());
+        LogicalPlan plan = localPlan((LogicalPlan) PaimonGivenRows.evaluated(execution.optimizedPlan(), true));
         return plan == null ? null : arrow(plan, execution.sparkSession().sessionState().conf());
     }
 
@@ -46,6 +47,9 @@ public final class PaimonRowCommands {
         }
         if (plan instanceof DataSourceV2Relation) {
             return ((DataSourceV2Relation) plan).options().containsKey(CHANGED);
+        }
+        if (plan instanceof Join) {
+            return isLocal(((Join) plan).left()) && isLocal(((Join) plan).right());
         }
         boolean plain = plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias
             || plan instanceof View || plan instanceof RepartitionByExpression;
