@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.official_suites.read import without
+import subprocess
+from pathlib import Path
+
+from tests.official_suites.read import FOLDERS, take, without
 
 SUITE = """import a.b.{One, Two}
 class SomeTest extends Base {
@@ -42,3 +45,18 @@ def test_a_member_and_a_name_of_an_import_are_cut_out() -> None:
 def test_a_base_class_that_is_not_there_takes_the_file() -> None:
     _removed, kept = without(SUITE, {2: "not found: type Base"})
     assert kept is None
+
+
+def test_a_case_may_wait_for_its_own_threads_until_the_runner_stops_it(tmp_path: Path) -> None:
+    source = tmp_path / "git" / FOLDERS[0] / "SomeTest.scala"
+    source.parent.mkdir(parents=True)
+    source.write_text("Await.result(merge, 60.seconds)\nAwait.result(_, 120.seconds)\nval minTime = 2.seconds\n")
+    (tmp_path / "git" / FOLDERS[1]).mkdir(parents=True)
+    for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
+        subprocess.run(["git", "-C", str(tmp_path / "git"), *command], check=True)
+    into = tmp_path / "sources"
+    into.mkdir()
+    (taken,) = take(str(tmp_path / "git" / ".git"), into, "")
+    assert (
+        taken.read_text() == "Await.result(merge, 600.seconds)\nAwait.result(_, 600.seconds)\nval minTime = 2.seconds\n"
+    )
