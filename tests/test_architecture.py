@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # A module imports only from layers above its own; `read` and `write` share a height and never import each other.
 HEIGHTS = {
     "errors": 0,
+    "memory": 0,
     "options": 1,
     "spec": 2,
     "storage": 3,
@@ -66,7 +67,7 @@ ROOM_HEIGHTS = {
         "register_catalog": 12,
     },
 }
-ONLY_FOR = {"merge": {"errors", "options", "spec"}}  # narrower than its height
+ONLY_FOR = {"merge": {"errors", "memory", "options", "spec"}}  # narrower than its height
 
 # Third-party package -> the places (folder or module) that may import it.
 PLACES = {

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.memory import give_back
 from paimon_spark.merge.coded_columns import bytes_of, table_of
 from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.normalized_keys import fixed_values
@@ -102,7 +103,7 @@ def aligned_batches(
         if any(ready):
             yield ready
             del ready
-            pa.default_memory_pool().release_unused()  # freed blocks would add to the next ones
+            give_back()  # freed blocks would add to the next ones
             continue
         # one key fills a whole block: load more of the run that ends first
         for block in blocks:

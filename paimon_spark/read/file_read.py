@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES
+from paimon_spark.memory import note_freed
 from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.read.index_pruning import answer_of
@@ -137,7 +138,10 @@ class FileRead:
             )
             for batch in batches if kept is None else masked(batches, kept, filters, path=file.path):
                 source = self._ordered(batch, file) if self.key_value else batch
+                size = batch.nbytes
                 yield _with_extra(mapping.batch(batch), source, extra) if extra else mapping.batch(batch)
+                del batch, source
+                note_freed(size)
 
     def _ordered(self, batch: pa.RecordBatch, file: SplitFile) -> pa.RecordBatch:
         """Return rows with the numbers by which they are ordered (``sequence.snapshot-ordering``).

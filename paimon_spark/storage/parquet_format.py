@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
+from paimon_spark.memory import note_freed
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
@@ -348,6 +349,7 @@ class ParquetWriter(DataFileWriter):
             self._physical,
             use_deprecated_int96_timestamps=self._int96,
             use_dictionary=use_dictionary,
+            write_batch_size=_rows_at_once(first, settings["data_page_size"] or _DEFAULT_PAGE_BYTES),
             **settings,
         )
         return self._writer
@@ -370,13 +372,28 @@ class ParquetWriter(DataFileWriter):
         writer = self._writer or self._open(table.slice(0, group_rows))
         writer.write_table(table.slice(0, rows), row_group_size=group_rows)
         rest = table.slice(rows)
+        flushed = self._waiting_bytes - rest.nbytes
         self._waiting = rest.to_batches()
-        self._raw_bytes_flushed += self._waiting_bytes - rest.nbytes
+        self._raw_bytes_flushed += flushed
         self._rows += rows
         self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
+        del table
+        note_freed(flushed)
 
 
 _FIRST_RATIO: Final = 0.5
+_DEFAULT_PAGE_BYTES: Final = 1 << 20
+_MOST_ROWS_AT_ONCE: Final = 1024
+"""pyarrow's own number."""
+
+
+def _rows_at_once(rows: pa.Table, page_bytes: int) -> int:
+    """How many rows the writer takes before it looks whether a page is full: wide rows would make pages far larger.
+
+    Who reads a file holds a page of each column, and a merge those of each run.
+    """
+    widest: int = max((column.nbytes for column in rows.columns), default=0) // max(rows.num_rows, 1)
+    return max(1, min(_MOST_ROWS_AT_ONCE, page_bytes // (4 * max(widest, 1))))
 
 
 def _physical_array(array: pa.Array, logical: pa.DataType, physical: pa.DataType) -> pa.Array:

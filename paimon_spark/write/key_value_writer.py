@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.memory import note_freed
 from paimon_spark.merge.key_pieces import key_pieces
 from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.sort import whole_column
@@ -96,6 +97,7 @@ class KeyValueWriter:
         """Sort and merge what is buffered and write it as level-0 files; the rows before merging are the changelog."""
         if not self._rows:
             return
+        flushed = self.buffered_bytes
         rows = self._take_buffer()
         files = self._opened(self._open_files)
         changelog = None if self._open_changelog is None else self._opened(self._open_changelog)
@@ -118,7 +120,7 @@ class KeyValueWriter:
         if changelog is not None:
             self._changelog.extend(changelog.close())
         self._files.extend(files.close())
-        pa.default_memory_pool().release_unused()  # else the process keeps a buffer's memory for its next task
+        note_freed(flushed)
 
     def _opened(self, make: Callable[[], RollingFiles]) -> RollingFiles:
         files = make()

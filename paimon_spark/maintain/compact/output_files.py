@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _CHUNK_ROWS = 1 << 18
 _CHUNK_BYTES = 16 << 20
 _FLUSH_BYTES = 64 << 20
+"""A row group, so that files of a small budget have smaller ones."""
 
 
 class OutputFiles:
@@ -47,7 +48,8 @@ class OutputFiles:
         self._files = RollingFiles(
             table.file_io, spec, directory, spec.file_names(), next_sequence=first_sequence, source=source
         )
-        self._chunk_bytes = min(_CHUNK_BYTES, int(table.options.value("read.merge.memory-budget")))
+        budget = int(table.options.value("read.merge.memory-budget"))
+        self._chunk_bytes, self._flush_bytes = min(_CHUNK_BYTES, budget // 8), min(_FLUSH_BYTES, budget // 4)
         self._parts: list[pa.Table] = []
         self._rows = self._bytes = self._unflushed = 0
 
@@ -66,7 +68,7 @@ class OutputFiles:
         self._parts, self._rows, self._bytes = [], 0, 0
         self._files.write(physical_rows(rows, self._spec) if self._spec.keyed else rows)
         self._unflushed += rows.nbytes
-        if self._unflushed >= _FLUSH_BYTES:
+        if self._unflushed >= self._flush_bytes:
             self._files.flush()
             self._unflushed = 0
 
