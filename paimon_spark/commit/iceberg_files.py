@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, PaimonError
 from paimon_spark.spec.file_location import plain_path
@@ -18,13 +18,11 @@ from paimon_spark.spec.iceberg.metadata import (
     metadata_name,
     name_of,
 )
-from paimon_spark.spec.iceberg.publishable import VERSION
+from paimon_spark.spec.iceberg.publishable import CODECS, COMPRESSION, VERSION
 from paimon_spark.table.iceberg_location import metadata_directory, metadata_io
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
-
-_CODECS: Final = {"zstd": "zstandard", "none": "null", "gzip": "deflate", "uncompressed": "null"}
 
 
 class IcebergFiles:
@@ -36,11 +34,10 @@ class IcebergFiles:
         self._io = metadata_io(table.file_io, table.path, options)
         self._location = table.path
         self._spelled = self._path
-        codec = str(options.value("metadata.iceberg.manifest-compression")).lower()
         self._format = ManifestFormat(
             partition=tuple(table.schema.partition_fields),
             version=int(options.value(VERSION)),
-            codec=_CODECS.get(codec, codec),
+            codec=CODECS[str(options.value(COMPRESSION)).lower()],
             legacy=bool(options.value("metadata.iceberg.manifest-legacy-version")),
             target_bytes=int(options.value("manifest.target-file-size")),
         )

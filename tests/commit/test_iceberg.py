@@ -28,7 +28,7 @@ from paimon_spark.maintain.refs.tags import delete_tag, rename_tag
 from paimon_spark.spec.data_types import BigIntType
 from paimon_spark.spec.iceberg.manifests import IcebergEntry, IcebergManifest
 from paimon_spark.table.metastore_catalog import open_catalog
-from paimon_spark.table.schema_change import AddColumn, DropColumn, RenameColumn, UpdateColumnType
+from paimon_spark.table.schema_change import AddColumn, DropColumn, RenameColumn, SetOption, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import load_table
 from tests.support.iceberg import (
@@ -93,6 +93,7 @@ def test_refused_tables_say_why(tmp_path: Path) -> None:
         ("data-evolution", {"row_tracking_enabled": True, "data_evolution_enabled": True}, SCHEMA),
         ("precision from 3 to 6", {}, schema),
         ("must be 2 or 3", {"metadata.iceberg.format-version": 4}, SCHEMA),
+        ("must be one of", {"metadata.iceberg.manifest-compression": "lzo"}, SCHEMA),
     ]:
         table = paimon_spark.create_table("d.t", columns, catalog=str(tmp_path / words), **given)
         table = paimon_spark.open_table(table.path, **{**SHARED, **given})
@@ -430,3 +431,21 @@ def test_a_store_without_directories_has_the_metadata() -> None:
     files = [e.file for m in store.manifests(found["snapshots"][-1]["manifest-list"]) for e in store.entries(m)]
     assert all(opened.file_io.file_exists(file.path) for file in files)
     assert len(files) == 2
+
+
+def test_metadata_begins_when_the_option_is_set_and_anew_with_another_version(tmp_path: Path) -> None:
+    table = new_table(tmp_path, **{"metadata.iceberg.storage": "disabled"})
+    table.append([row(1, "a")])
+    assert not (Path(table.path) / "metadata").exists()
+    alter_table(store_table(table), [SetOption("metadata.iceberg.storage", "table-location")])
+    table = paimon_spark.open_table(table.path)
+    table.append([row(2, "b")])
+    assert len(assert_same(table)) == 2
+    alter_table(store_table(table), [SetOption("metadata.iceberg.format-version", "3")])
+    table = paimon_spark.open_table(table.path)
+    table.append([row(3, "c")])
+    assert len(assert_same(table)) == 3
+    assert iceberg(table).metadata.format_version == 3
+    table.delete("k = 1")
+    assert len(assert_same(table)) == 2
+    assert avro_files(table) == named_files(table)

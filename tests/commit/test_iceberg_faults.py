@@ -87,6 +87,9 @@ DAMAGES: dict[str, Callable[[Path, Path], None]] = {
     "no manifest": lambda directory, _: [path.unlink() for path in directory.glob("*-m*.avro")] and None,
     "manifest": lambda directory, _: [path.write_bytes(b"Obj") for path in directory.glob("*-m*.avro")] and None,
     "list": lambda directory, _: [path.write_bytes(b"Obj") for path in directory.glob("snap*")] and None,
+    "no such number": lambda directory, _: damage_json(
+        directory, lambda found: found.update({"last-column-id": 2**70})
+    ),
     "another table": lambda directory, _: damage_json(directory, lambda found: found.update(location="/etc")),
     "list elsewhere": lambda directory, other: damage_json(
         directory, lambda found: found["snapshots"][-1].update({"manifest-list": str(other / "snap-1-x.avro")})

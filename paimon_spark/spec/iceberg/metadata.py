@@ -30,6 +30,8 @@ _METADATA_NAME: Final = re.compile(r"v([0-9]{1,18})\.metadata\.json")
 _MANIFEST_NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-m[0-9]+\.avro")
 _LIST_NAME: Final = re.compile(r"snap-[0-9]+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.avro")
 _NO_AGE: Final = 2**63 - 1
+_MOST: Final = 2**62
+"""No id, time or number of rows is as large; sums of them stay below Avro's longs."""
 
 
 def metadata_name(snapshot_id: int) -> str:
@@ -181,7 +183,7 @@ class IcebergMetadata:
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
 
 
 def _objects(value: object) -> TypeGuard[list[Json]]:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 STORAGE: Final = "metadata.iceberg.storage"
 LOCATION: Final = "metadata.iceberg.storage-location"
 VERSION: Final = "metadata.iceberg.format-version"
+COMPRESSION: Final = "metadata.iceberg.manifest-compression"
+CODECS: Final = {
+    **{"snappy": "snappy", "zstd": "zstandard", "zstandard": "zstandard", "gzip": "deflate", "deflate": "deflate"},
+    **{"none": "null", "null": "null", "uncompressed": "null"},
+}
+"""Avro's names of the values of that option."""
 _VERSIONS: Final = (2, V3)
 _FINEST_MILLIS: Final = 3
 
@@ -44,6 +50,9 @@ def check_publishable(schema: TableSchema) -> None:
     version = options.value(VERSION)
     if version not in _VERSIONS:
         raise OptionError(f"Unsupported iceberg format version! Option '{VERSION}' = '{version}' must be 2 or 3.")
+    codec = str(options.value(COMPRESSION)).lower()
+    if codec not in CODECS:
+        raise OptionError(f"Option '{COMPRESSION}' = '{codec}' must be one of: {', '.join(CODECS)}.")
     off = f"Set '{STORAGE}' to 'disabled'"
     if schema.kind.evolves_columns:
         raise UnsupportedError(
