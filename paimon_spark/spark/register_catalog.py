@@ -12,6 +12,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.metastore.opening import kind_of
 from paimon_spark.spark.register import follow_new_sessions
 from paimon_spark.spark.register import register as register_format
+from paimon_spark.spark.session.hive_address import with_hive_address
 from paimon_spark.spark.session.session_settings import every_setting, is_connect
 from paimon_spark.table.paths import refuse_home
 
@@ -99,7 +100,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     from paimon_spark.spark.sql.warehouses import remember_catalog
     from paimon_spark.table.catalog_options import check_catalog_options
 
-    given = {key: str(value) for key, value in options.items()}
+    given = with_hive_address(spark, {key: str(value) for key, value in options.items()})
     check_catalog_options(given)
     register_format(spark)
     _say(spark, name, str(warehouse), is_directory=kind_of(given) != "rest")

@@ -4,6 +4,7 @@ The same file runs on two backends, so every expectation can be checked against 
   --backend ours      PySpark as installed with the project; paimon_spark.register + paimon_spark.register_catalog
   --backend official  PySpark 4.1 with the official connector's jar (env OFFICIAL_JAR)
 With `--remote sc://…` (ours only) the session is one of Spark Connect.
+With `--metastore hive` (ours only) the names are in a Hive metastore, which is started for it.
 With `--store s3|gcs|azure|hdfs|oss` (ours only) the warehouse lies on a server of that store, which is started for it.
 
 File syntax (sqllogictest-like; blocks are separated by blank lines; `#` starts a comment line):
@@ -128,7 +129,7 @@ class Session:
             import paimon_spark
 
             paimon_spark.register(self.spark)
-            paimon_spark.register_catalog(self.spark, "c", warehouse=self.wh, **self.store_options)
+            paimon_spark.register_catalog(self.spark, "c", **{"warehouse": self.wh, **self.store_options})
 
     def path(self, database: str, table: str) -> str:
         """The directory of a table."""
@@ -361,6 +362,7 @@ def main() -> int:
     parser.add_argument(
         "--store", choices=("s3", "gcs", "azure", "hdfs", "oss"), help="where the warehouse lies, if not here"
     )
+    parser.add_argument("--metastore", choices=("hive",), help="who keeps the names, if not directories")
     parser.add_argument("--remote", help="the URL of a Spark Connect server on this machine, whose clock is UTC")
     parser.add_argument("-v", action="store_true", help="shows each case with its number of steps")
     parser.add_argument("--json", help="where to write case -> failure")
@@ -374,8 +376,15 @@ def main() -> int:
     ]
     with ExitStack() as opened:
         store = None
-        if arguments.store:
+        if arguments.store or arguments.metastore:
             sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+        if arguments.metastore:
+            from tests.support.hive_server import hive_server, hive_warehouse
+
+            store = hive_warehouse(
+                opened.enter_context(hive_server()), opened.enter_context(tempfile.TemporaryDirectory())
+            )
+        elif arguments.store:
             from tests.support.store_servers import store_server
 
             store = opened.enter_context(store_server(arguments.store))

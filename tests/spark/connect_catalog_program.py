@@ -1,7 +1,7 @@
 """A Connect client whose own methods name Paimon tables: run by `test_connect_catalog` with a server's URL.
 
-`python connect_catalog_program.py sc://… <directory> <address of a REST catalog> <its token>` prints what failed, each
-on a line of its own, then "done".
+`python connect_catalog_program.py sc://… <directory> <address of a REST catalog> <its token> <address of a Hive
+metastore>` prints what failed, each on a line of its own, then "done".
 """
 
 import sqlite3
@@ -277,6 +277,23 @@ def a_catalog_of_a_server() -> None:
         equal(ids(f"served.c.{name}"), [1, 3])
         spark.sql(f"DROP TABLE served.c.{name}")
     spark.sql("DROP DATABASE served.c")
+
+
+@check
+def a_catalog_of_hive() -> None:
+    """Its tables have names in Hive's metastore, and lie where they are told to."""
+    options = {"metastore": "hive", "uri": sys.argv[5], "lock.enabled": "true"}
+    paimon_spark.register_catalog(spark, "hive", warehouse=str(root / "of_hive"), **options)
+    spark.sql("CREATE DATABASE hive.by_connect")
+    spark.sql("CREATE TABLE hive.by_connect.t (k INT NOT NULL) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")
+    spark.sql("INSERT INTO hive.by_connect.t VALUES (1), (2)")
+    spark.createDataFrame([(3,)], "k int").writeTo("hive.by_connect.t").append()
+    spark.sql("MERGE INTO hive.by_connect.t USING (SELECT 2 AS k) s ON t.k = s.k WHEN MATCHED THEN DELETE")
+    spark.sql(f"CREATE TABLE hive.by_connect.x LOCATION '{root}/outside' AS SELECT * FROM hive.by_connect.t")
+    for name in ("t", "x"):
+        equal(ids(f"hive.by_connect.{name}"), [1, 3])
+    equal((root / "outside/snapshot/snapshot-1").exists(), True)
+    spark.sql("DROP DATABASE hive.by_connect CASCADE")
 
 
 def failures(checks: Iterable[Callable[[], None]]) -> Iterable[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.hive_server import HiveServer
 from tests.support.rest_server import TOKEN, RestServer
 
 pytestmark = pytest.mark.spark
@@ -21,9 +22,11 @@ def output_of(*command: object) -> str:
     return done.stdout
 
 
-def test_methods_of_the_session_name_paimon_tables(connect: str, tmp_path: Path, rest: RestServer) -> None:
+def test_methods_of_the_session_name_paimon_tables(
+    connect: str, tmp_path: Path, rest: RestServer, hive: HiveServer
+) -> None:
     program = "tests/spark/connect_catalog_program.py"
-    assert output_of(program, connect, tmp_path, rest.uri, TOKEN) == "done\n"
+    assert output_of(program, connect, tmp_path, rest.uri, TOKEN, hive.uri) == "done\n"
 
 
 @pytest.mark.thorough

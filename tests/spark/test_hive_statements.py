@@ -13,6 +13,9 @@ import paimon_spark
 from paimon_spark.metastore import hive_lock
 from paimon_spark.metastore.hive_client import HiveClient
 from paimon_spark.metastore.hive_settings import Address
+from tests.acceptance.cases import CASES
+from tests.acceptance.run import run_file
+from tests.support.acceptance_backend import Backend, utc_clocks
 from tests.support.hive_server import HiveServer
 from tests.support.warehouses import FRONTS, Run, run_by
 
@@ -149,3 +152,34 @@ def test_frames_streams_and_other_doors(
     assert _rows(run, "SELECT k FROM h.d.s") == [(1,), (2,), (3,)]
     by_path = {**options, "warehouse": warehouse}
     assert session.read.format("paimon").options(**by_path).load(f"{warehouse}/d.db/s").count() == 3
+
+
+def test_the_address_is_that_of_sparks_own_metastore(spark: SparkSession, warehouse: str, hive: HiveServer) -> None:
+    found = spark.newSession()
+    for key, value in (
+        ("spark.hadoop.hive.metastore.uris", hive.uri),
+        ("spark.sql.catalog.official", "org.apache.paimon.spark.SparkCatalog"),
+        ("spark.sql.catalog.official.metastore", "hive"),
+        ("spark.sql.catalog.official.warehouse", warehouse),
+    ):
+        found.conf.set(key, value)
+    paimon_spark.register(found)
+    assert "default" in {row.namespace for row in found.sql("SHOW DATABASES IN official").collect()}
+    text = paimon_spark.sql(found, "SHOW DATABASES", warehouse=warehouse, metastore="hive")
+    assert "default" in {row.namespace for row in text.collect()}
+
+
+@pytest.mark.thorough
+def test_an_acceptance_case(spark: SparkSession, options: dict[str, str], tmp_path: Path, client: HiveClient) -> None:
+    session, case = spark.newSession(), "wr_truncate_ctas"
+    root = str(tmp_path / "wh")
+    paimon_spark.register(session)
+    with utc_clocks():
+        paimon_spark.register_catalog(session, "c", warehouse=root, **options)
+        found = Backend(session, root, str(tmp_path / "checkpoints"), store_options={**options, "warehouse": root})
+        steps, failure = run_file(found, str(CASES / f"{case}.slt"))
+        session.sql(f"DROP DATABASE c.{case} CASCADE")
+    paimon_spark.register(spark)  # makes it the thread's active session again
+    assert failure is None, failure
+    assert steps > 0
+    assert case not in client.call("get_all_databases")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.oracle.paimon_oracle import cache_dir
 from tests.support.maven_jars import fetched, spark_jars
+from tests.support.store_server import StoreServer
 
 _SOURCE = Path(__file__).with_name("HiveServer.java")
 _OF_HIVE = ("hive-", "libthrift", "libfb303", "commons-", "log4j", "guava", "failureaccess", "antlr-runtime")
@@ -107,6 +108,12 @@ def _compiled(jars: list[str]) -> str:
             if not folder.exists():
                 raise
     return str(folder)
+
+
+def hive_warehouse(server: HiveServer, folder: str) -> StoreServer:
+    """A warehouse on this machine, reached by the options of a catalog whose names are in the metastore."""
+    options = {"metastore": "hive", "uri": server.uri, "warehouse": f"{folder}/wh", "lock.enabled": "true"}
+    return StoreServer(server.uri, f"{folder}/wh", options)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
+from paimon_spark.spark.session.hive_address import with_hive_address
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
@@ -114,8 +115,9 @@ def add_warehouse(
         UnsupportedError: an option asks for another kind of catalog than a directory.
         OptionError: an option is unknown, or is one of tables.
     """
-    check_catalog_options(options)
-    catalog = open_catalog(warehouse, options)
+    given = with_hive_address(spark, options)
+    check_catalog_options(given)
+    catalog = open_catalog(warehouse, given)
     with _lock:
         known = _states.get(spark, Warehouses())
         known = replace(known, catalogs={**known.catalogs, name: catalog})
