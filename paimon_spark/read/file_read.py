@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES
 from paimon_spark.memory import note_freed
+from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES
 from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.read.index_pruning import answer_of
