@@ -19,7 +19,7 @@ from paimon_spark.spark.jobs.migrate_job import migrate as migrate_source
 from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import load_table, table_exists
 from tests.support.history import rows
-from tests.support.interrupting import beside_a_rival, killed_at_every_call
+from tests.support.interrupting import beside_a_rival, killed_at_every_call, killed_at_random
 
 COLUMNS = StructType().add("k", IntegerType()).add("v", StringType())
 ROWS = {1: "a", 2: "b", 3: "c"}
@@ -87,3 +87,29 @@ def test_a_file_that_comes_during_a_migration_stays(origin: Path, tmp_path: Path
         table = rows(load_table(str(copy / "t")))
         assert table in (ROWS, {**ROWS, 4: "d"})
         assert {**table, **source_rows(copy)} == {**ROWS, 4: "d"}
+
+
+def migrate_another(directory: Path) -> None:
+    """Migrate three files of a directory of its own."""
+    own = directory / str(len(list(directory.iterdir())))
+    aside = directory.parent / own.name
+    for number, (key, value) in enumerate(ROWS.items()):
+        add_file(aside, f"{number}.parquet", {key: value})
+    aside.rename(own)
+    migrate(own)
+
+
+def test_migrations_are_killed_at_random_moments(tmp_path: Path) -> None:
+    """By SIGKILL: all rows are in the source, or all are in the table."""
+    directory = tmp_path / "all"
+    directory.mkdir()
+    for wait in killed_at_random(migrate_another, directory):
+        wait()
+    assert len(list(directory.iterdir())) > 3
+    for one in directory.iterdir():
+        path = str(one / "t")
+        if not table_exists(path) or load_table(path).snapshots.latest_id() is None:
+            assert source_rows(one) == ROWS
+            shutil.rmtree(path, ignore_errors=True)
+            migrate(one)
+        assert rows(load_table(path)) == ROWS

@@ -10,12 +10,15 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.stream_batch import StreamBatch
+from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import make_table
 from tests.support.history import rows
-from tests.support.killing import Operation, ended_by_error, ended_by_exit
+from tests.support.interrupting import killed_at_random
+from tests.support.killing import IMPATIENT, Operation, ended_by_error, ended_by_exit
+from tests.support.levels import check_files
 from tests.support.plans import plan_of
 
 KINDS: dict[str, dict[str, str]] = {
@@ -83,3 +86,49 @@ def test_killed_and_replayed(
         commits = [table.snapshots.get(number) for number in table.snapshots.ids()]
         assert [c.commit_identifier for c in commits if c.commit_kind.value == "APPEND"] == [0, 1]
     assert len(seen) > 1, "it was killed before and after the commit"
+
+
+def micro_batches(directory: Path) -> None:
+    """One micro-batch, then its number in the checkpoint, as Spark does."""
+    checkpoint = directory / "checkpoint"
+    number = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    batch = pa.record_batch([pa.array([number], pa.int32()), pa.array(["x"])], names=["k", "v"])
+    write_of = planned(load_table(str(directory / "t"), options=IMPATIENT), batch.schema, shuffled=True)
+    message = write_of.write_task([batch], 0)
+    replace(write_of, stream=StreamBatch("the-query", number)).commit([message])
+    aside = directory / "aside"
+    aside.write_text(str(number + 1))
+    aside.rename(checkpoint)
+
+
+def append(table: FileStoreTable, key: int) -> None:
+    """Commit a row beside the query."""
+    batch = pa.record_batch([pa.array([key], pa.int32()), pa.array(["other"])], names=["k", "v"])
+    other = planned(table, batch.schema, shuffled=True)
+    other.commit([other.write_task([batch], 0)])
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_micro_batches_beside_commits(tmp_path: Path, *, keyed: bool) -> None:
+    """Each is in the table once, though the query stopped between its commit and its checkpoint."""
+    options = {"bucket": "1" if keyed else "-1", "snapshot__num_retained__min": "1000"}
+    table = make_table(tmp_path / "t", primary_key=["k"] if keyed else [], **options)
+    others = 0
+    for wait in killed_at_random(micro_batches, tmp_path):
+        for _ in range(3):
+            others += 1
+            append(load_table(table.path, options=IMPATIENT), -others)
+            wait()
+    micro_batches(tmp_path)
+    count = int((tmp_path / "checkpoint").read_text())
+    assert count > 3
+    found = load_table(table.path, options=IMPATIENT)
+    assert set(rows(found)) == {*range(count), *(-number for number in range(1, others + 1))}
+    latest = found.snapshots.latest()
+    assert latest is not None
+    if not keyed:
+        assert latest.total_record_count == count + others
+    of_query = [s for s in map(found.snapshots.get, found.snapshots.ids()) if s.commit_user == "the-query"]
+    assert [s.commit_identifier for s in of_query if s.commit_kind.value == "APPEND"] == list(range(count))
+    remove_files_before(found, 2**62)
+    check_files(table.path)

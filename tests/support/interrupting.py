@@ -11,6 +11,8 @@ import functools
 import multiprocessing
 import os
 import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 from paimon_spark.errors import PaimonError
 from paimon_spark.storage.file_io import LocalFileIO
 from tests.support.killing import KILLED, READS, link_copy
+from tests.support.seeds import chance
 
 Operation = Callable[[Path], object]
 """Works in a directory that holds tables."""
@@ -142,3 +145,33 @@ class _Rival:
         self.left -= 1
         if self.left == -1:
             self.act()
+
+
+def killed_at_random(operation: Operation, directory: Path, turns: int = 3) -> Iterator[Callable[[], None]]:
+    """Let a process do an operation again and again until SIGKILL ends it at a random moment, some times over.
+
+    Yields:
+        While the process works, for each turn: a function that waits a little.
+    """
+    random, spawn = (
+        chance("killed at random", getattr(operation, "__name__", operation)),
+        multiprocessing.get_context("spawn"),
+    )
+    for _ in range(turns):
+        started = spawn.Event()
+        process = spawn.Process(target=_for_ever, args=(operation, directory, started), daemon=True)
+        process.start()
+        assert started.wait(120), "the operation did not end"
+        yield lambda: time.sleep(random.uniform(0, 0.05))
+        time.sleep(random.uniform(0, 0.1))
+        assert process.is_alive(), "the operation failed"
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+
+
+def _for_ever(operation: Operation, directory: Path, started: Any) -> None:
+    while True:
+        with contextlib.suppress(PaimonError):
+            operation(directory)
+        started.set()
