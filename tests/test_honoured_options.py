@@ -139,12 +139,12 @@ ELSEWHERE = {
             "metadata.iceberg.compaction.min.file-num",
             "metadata.iceberg.compaction.max.file-num",
             "metadata.iceberg.delete-after-commit.enabled",
-            "metadata.iceberg.previous-versions-max",
             "metadata.iceberg.manifest-compression",
             "metadata.iceberg.manifest-legacy-version",
         ),
         "tests/commit/test_iceberg.py",
     ),
+    "metadata.iceberg.previous-versions-max": "tests/commit/test_iceberg_faults.py",
 }
 """Options whose effect another test shows, since it needs a session, Java or another store."""
 
