@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from paimon_spark.arrow.data import GivenRows, given_rows
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.overwrite_condition import overwrite_where
-from paimon_spark.commit.row_counts import RowCounts, tell, tell_written
+from paimon_spark.commit.row_counts import RowCounts, report, report_written
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import UnsupportedError
@@ -156,8 +156,8 @@ def _write_postponed(
     table: FileStoreTable, rows: GivenRows, overwrite: OverwriteSpec | None, at: SnapshotIdentity
 ) -> int | None:
     """Write to real buckets, through files that are measured, then taken in. Partitions keep their bucket numbers."""
-    waiting = table.as_if({_FIXED: "false"})
-    staging = plan_write(waiting, data_schema=rows.schema, rows_of=at)
+    postponing = table.as_if({_FIXED: "false"})
+    staging = plan_write(postponing, data_schema=rows.schema, rows_of=at)
     staged_message = write_batches(staging, rows.batches, 0)
     staged = [
         (part.partition, postponed_writer(file.file_name), file)
@@ -184,7 +184,7 @@ def _write_postponed(
         whole = replace(staging, postponed_user=None, rows_read=False)
         with undone_where_void(lambda: delete_files(table, staged_message.packs)):
             made = _commit(table, whole, messages, overwrite)
-        tell_written(table, [staged_message], None, made)
+        report_written(table, [staged_message], None, made)
         return made
     finally:
         delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])
@@ -267,7 +267,7 @@ def _delete_keys(table: FileStoreTable, snapshot: Snapshot, condition: Predicate
     else:
         write = plan_write(table, data_schema=schema, shuffled=True, rows_of=at)
         made = _commit(table, write, [write_batches(write, deleted(), 0)], None, operation=Operation.DELETE.value)
-    tell(RowCounts.deleted(count))
+    report(RowCounts.deleted(count))
     return made
 
 

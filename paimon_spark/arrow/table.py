@@ -199,9 +199,9 @@ class ArrowTable:
             DataError: a value does not fit.
             CommitError: nothing was committed, or it is not known (`CommitStateUnknownError`).
         """
-        with counting() as told:
+        with counting() as reported:
             write_rows(self._to_write(options), data)
-        return told.counts
+        return reported.counts
 
     def overwrite(self, data: Any, where: str | None = None, **options: Any) -> RowCounts:
         """Replace the rows of the table, or of the partitions that a condition names, in one commit.
@@ -219,9 +219,9 @@ class ArrowTable:
             PaimonError: as `append`.
         """
         table = self._to_write(options)
-        with counting() as told:
+        with counting() as reported:
             write_rows(table, data, overwrite_of(table, where))
-        return told.counts
+        return reported.counts
 
     def upsert(self, data: Any, **options: Any) -> RowCounts:
         """Insert rows, or merge them with the rows of equal keys, in one commit.
@@ -251,9 +251,9 @@ class ArrowTable:
             UnsupportedError: the table does not let single rows be deleted.
             CommitConflictError: other commits changed the same rows every time.
         """
-        with counting() as told:
+        with counting() as reported:
             delete_where(self._to_write({}), where)
-        return told.counts
+        return reported.counts
 
     def compact(self, *, full: bool = True, where: str | None = None) -> int | None:
         """Compact the table in this process; return the id of the new snapshot, None where nothing is to be done.

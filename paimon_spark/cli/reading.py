@@ -1,4 +1,4 @@
-"""The commands `read` and `explain`: the planner of every other door, rows read in this process."""
+"""The commands `read` and `explain`: the planner of every other entry point, rows read in this process."""
 
 from __future__ import annotations
 

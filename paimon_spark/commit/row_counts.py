@@ -1,4 +1,4 @@
-"""How many rows a statement changed: told by what commits it, heard by the method or statement that began it.
+"""How many rows a statement changed: what commits it reports the counts to the statement or method that began it.
 
 Nothing is read for it: the tasks of a write count rows by their kinds as they write them, and what finds rows knows how
 many it has found. Runs on the driver.
@@ -61,69 +61,69 @@ class RowCounts:
 
 
 @dataclass(eq=False)
-class Told:
-    """What was told last."""
+class ReportedCounts:
+    """The last report."""
 
     counts: RowCounts = RowCounts()
     name: str = field(default_factory=lambda: uuid4().hex)
     """By which another thread of this process finds it."""
 
 
-_TOLD: ContextVar[Told | None] = ContextVar("paimon_row_counts", default=None)
-_BY_NAME: WeakValueDictionary[str, Told] = WeakValueDictionary()
+_REPORTED: ContextVar[ReportedCounts | None] = ContextVar("paimon_row_counts", default=None)
+_BY_NAME: WeakValueDictionary[str, ReportedCounts] = WeakValueDictionary()
 
 
 @contextlib.contextmanager
-def counting() -> Iterator[Told]:
-    """Hear what the statement inside tells. What is inside of another one is heard by that alone."""
-    told = Told()
-    _BY_NAME[told.name] = told
-    before = _TOLD.set(told)
+def counting() -> Iterator[ReportedCounts]:
+    """Collect the report of the statement inside. Of two, one inside of the other, the inner one gets it."""
+    reported = ReportedCounts()
+    _BY_NAME[reported.name] = reported
+    before = _REPORTED.set(reported)
     try:
-        yield told
+        yield reported
     finally:
-        _TOLD.reset(before)
+        _REPORTED.reset(before)
 
 
 @contextlib.contextmanager
-def heard_by(name: str | None) -> Iterator[None]:
-    """Let the statement of that `Told.name` hear what is told inside, in whatever thread; None: nobody more than does.
+def reporting_to(name: str | None) -> Iterator[None]:
+    """Let the statement of that `ReportedCounts.name` get the reports inside, in any thread; None changes nothing.
 
     Spark calls back in threads of its own.
     """
-    told = None if name is None else _BY_NAME.get(name)
-    if told is None:
+    reported = None if name is None else _BY_NAME.get(name)
+    if reported is None:
         yield
         return
-    before = _TOLD.set(told)
+    before = _REPORTED.set(reported)
     try:
         yield
     finally:
-        _TOLD.reset(before)
+        _REPORTED.reset(before)
 
 
-def tell(counts: RowCounts) -> None:
-    """Tell what a statement has done, once that is committed. What is told later counts: whoever knows more says it."""
-    told = _TOLD.get()
-    if told is not None:
-        told.counts = replace(counts, snapshot_id=counts.snapshot_id or told.counts.snapshot_id)
+def report(counts: RowCounts) -> None:
+    """Report what a statement has done, once that is committed. The last report counts: who knows more comes later."""
+    reported = _REPORTED.get()
+    if reported is not None:
+        reported.counts = replace(counts, snapshot_id=counts.snapshot_id or reported.counts.snapshot_id)
 
 
-def tell_upsert() -> None:
-    """Tell that rows were written of which only a read could tell whether their keys were there."""
-    told = _TOLD.get()
-    if told is not None:
-        told.counts = told.counts.as_upsert()
+def report_upsert() -> None:
+    """Report that rows were written of which only a read could tell whether their keys were there."""
+    reported = _REPORTED.get()
+    if reported is not None:
+        reported.counts = reported.counts.as_upsert()
 
 
-def tell_written(
+def report_written(
     table: FileStoreTable, messages: Sequence[TaskMessage], operation: str | None, snapshot_id: int | None
 ) -> None:
-    """Tell what the tasks of a write were given, row kind by row kind.
+    """Report what the tasks of a write were given, row kind by row kind.
 
-    Where keys move between partitions, rows that are deleted in the old ones are among them, and cannot be told apart.
+    Cross-partition updates delete rows in the old partitions, which cannot be distinguished from the others.
     """
-    if _TOLD.get() is None:
+    if _REPORTED.get() is None:
         return
     by_kind = [sum(counts) for counts in zip(*(message.by_kind for message in messages), strict=True)] or [0] * 4
     inserted, updated, deleted = (by_kind[kind] for kind in (RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE))
@@ -131,18 +131,18 @@ def tell_written(
     if deleted and table.schema.kind.updates_across_partitions and operation != Operation.DELETE.value:
         known = operation != Operation.MERGE.value
         counts = replace(counts, num_deleted_rows=None, num_affected_rows=updated + inserted if known else None)
-    tell(replace(counts, snapshot_id=snapshot_id))
+    report(replace(counts, snapshot_id=snapshot_id))
 
 
-def tell_dropped(table: FileStoreTable, snapshot_id: int | None) -> None:
-    """Tell how many rows went with whole partitions, or with all of the table: what its snapshot says.
+def report_dropped(table: FileStoreTable, snapshot_id: int | None) -> None:
+    """Report how many rows went with whole partitions, or with all of the table: what its snapshot says.
 
     With a primary key, or with deletion vectors, the files had rows that no read would have shown.
     """
-    if _TOLD.get() is None:
+    if _REPORTED.get() is None:
         return
     count: int | None = 0
     if snapshot_id is not None:
         counted = not table.schema.kind.is_keyed and not table.options.deletion_vectors_enabled
         count = -(table.snapshots.get(snapshot_id).delta_record_count or 0) if counted else None
-    tell(replace(RowCounts.deleted(count), snapshot_id=snapshot_id))
+    report(replace(RowCounts.deleted(count), snapshot_id=snapshot_id))

@@ -96,10 +96,6 @@ class LsmShape:
         """Sums of a level (its position in `levels`)."""
         return sum(self.cells[at], Cell())
 
-    def of_column(self, at: int) -> Cell:
-        """Sums of a column."""
-        return sum((row[at] for row in self.cells), Cell())
-
     @property
     def total(self) -> Cell:
         """Sums of all."""

@@ -1,1 +1,1 @@
-"""Looking after tables: what follows a commit, DELETE and UPDATE, purging; the rest stands in four rooms."""
+"""Looking after tables: what follows a commit, DELETE and UPDATE, purging; the rest is in four packages."""

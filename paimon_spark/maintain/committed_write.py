@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.row_counts import tell_written
+from paimon_spark.commit.row_counts import report_written
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommittedError, PaimonError
 from paimon_spark.maintain.after_commit import maintenance
@@ -69,7 +69,7 @@ def commit_write(
             rows_read=plan.rows_read,
             after_commit=maintenance(table),
         )
-    tell_written(table, messages, operation, made)
+    report_written(table, messages, operation, made)
     compacted = None
     if plan.postponed_user is None:
         compacted = compact_after_write(

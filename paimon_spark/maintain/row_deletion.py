@@ -14,7 +14,7 @@ import numpy as np
 
 from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
@@ -73,7 +73,7 @@ def commit_deletions(
     index = [CommitMessage(changes[-1].partition, changes[-1].bucket, -1, (), index_changes=changes)]
     with undone_where_void(lambda: delete_index_files(table, changes)):
         made = commit(table, [*messages, *index], after_commit=after_commit, **how)
-    tell(replace(RowCounts.deleted(sum(len(each.positions) for each in rows)), snapshot_id=made))
+    report(replace(RowCounts.deleted(sum(len(each.positions) for each in rows)), snapshot_id=made))
     return made
 
 

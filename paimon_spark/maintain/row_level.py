@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.commit.row_counts import tell_dropped
+from paimon_spark.commit.row_counts import report_dropped
 from paimon_spark.errors import CommitConflictError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.column_update import check_updatable_columns
@@ -262,5 +262,5 @@ def truncate(table: FileStoreTable, *partitions: Mapping[str, Any]) -> int | Non
     """
     spec = OverwriteSpec.truncate(*partitions)
     made = commit(table, [], overwrite=spec, operation=Operation.TRUNCATE, after_commit=maintenance(table))
-    tell_dropped(table, made)
+    report_dropped(table, made)
     return made

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.after_commit import maintenance
@@ -202,7 +202,7 @@ def remove_rows(
             rows_read=True,
             after_commit=maintenance(table),
         )
-    tell(replace(RowCounts.deleted(sum(len(rows.positions) for rows in removed)), snapshot_id=made))
+    report(replace(RowCounts.deleted(sum(len(rows.positions) for rows in removed)), snapshot_id=made))
     return made
 
 

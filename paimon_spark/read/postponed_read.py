@@ -1,8 +1,8 @@
 """Postponed rows (``bucket`` = -2), merged with the others when read: `postpone.merge-on-read`.
 
-Equals Java's ``PostponeMergeReadBuilder`` and ``MergeFileSplitRead.createPostponeMergeReader``: waiting rows come after
-all rows of real buckets, in their order, and `sequence.field` counts before that. Spark shuffles nothing here: each
-split of a partition reads all of its postponed files, and takes the rows of its own buckets.
+Equals Java's ``PostponeMergeReadBuilder`` and ``MergeFileSplitRead.createPostponeMergeReader``: postponed rows come
+after all rows of real buckets, in their order, and `sequence.field` counts before that. Spark shuffles nothing here:
+each split of a partition reads all of its postponed files, and takes the rows of its own buckets.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 _OPTION = "postpone.merge-on-read"
 _BUFFERS = 4
-"""Waiting rows, their sorted copy, the merge of real buckets and the last merge: each has this share of the budget."""
+"""Equal shares of the budget: postponed rows, their sorted copy, the merge of real buckets, the last merge."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostponedSplit(DataSplit):
-    """Files of some real buckets of a partition, then all of its waiting files, of which it takes a share of the rows.
+    """Files of some real buckets of a partition, then all of its postponed files: it takes a share of their rows.
 
     `total_buckets` is the number of buckets by which postponed rows are shared out.
     """
@@ -65,7 +65,7 @@ class PostponedSplit(DataSplit):
         return [self.files[start:end] for start, end in pairwise(ends)]
 
     @property
-    def waiting(self) -> tuple[SplitFile, ...]:
+    def postponed(self) -> tuple[SplitFile, ...]:
         """Postponed files, writer by writer, each in the order of writing."""
         return self.files[sum(self.real_counts) :]
 
@@ -101,10 +101,10 @@ def refuse_changes(table: FileStoreTable) -> None:
 def postponed_splits(
     table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None, parallelism: int
 ) -> list[DataSplit] | None:
-    """Return the splits of a snapshot with postponed rows; None where reads are as always: none wait.
+    """Return the splits of a snapshot with postponed rows; None where reads are as always: it has none.
 
-    Files are left out by partitions and keys alone: a waiting row may replace any value. Level 0 is never hidden, as in
-    Java. Runs on the driver.
+    Files are left out by partitions and keys only: a postponed row may replace any value. Level 0 is never
+    hidden, as in Java. Runs on the driver.
 
     Args:
         table: that `merges_postponed`.
@@ -113,28 +113,28 @@ def postponed_splits(
         parallelism: how many tasks can run at once.
 
     Raises:
-        CorruptTableError: a manifest is missing or cannot be read, or a waiting file has no name of one.
+        CorruptTableError: a manifest is missing or cannot be read, or a postponed file has no name of one.
     """
     partitions = implied_by(predicate, table.schema.partition_keys)
     keys = implied_by(predicate, table.schema.trimmed_primary_keys)
     files = table.manifests.live_columns(snapshot, predicate=partitions, statistics=keys is not None)
-    waiting = files.filter(files.buckets == POSTPONE_BUCKET)
-    if not len(waiting) and not table.options.batch_scan_skips_level_0:
+    postponed = files.filter(files.buckets == POSTPONE_BUCKET)
+    if not len(postponed) and not table.options.batch_scan_skips_level_0:
         return None
     real = files.filter(files.buckets != POSTPONE_BUCKET)
     if keys is not None and len(real):
         real = real.filter(stats_mask(table, real, keys, keys=True))
-    merged = set(waiting.partitions)
+    merged = set(postponed.partitions)
     alone = np.array([partition not in merged for partition in real.partitions], dtype=bool)
     vectors = vectors_of(table, snapshot)
     result = generate_splits(table, snapshot.id, real.filter(alone), parallelism, vectors=vectors)
     real = real.filter(~alone)
     of_real, buckets = split_files(table, real, vectors), _buckets(real)
-    of_waiting = _in_order(waiting, split_files(table, waiting, vectors))
-    for partition in dict.fromkeys(waiting.partitions):
+    of_postponed = _in_order(postponed, split_files(table, postponed, vectors))
+    for partition in dict.fromkeys(postponed.partitions):
         mine = {b: [of_real[i] for i in at] for (own, b), at in buckets.items() if own == partition}
         totals = {int(real.total_buckets[i]) for (own, _), at in buckets.items() if own == partition for i in at}
-        result += _shared(table, snapshot.id, partition, totals, mine, of_waiting[partition], parallelism)
+        result += _shared(table, snapshot.id, partition, totals, mine, of_postponed[partition], parallelism)
     return result
 
 
@@ -160,12 +160,12 @@ def _shared(
     partition: bytes,
     totals: set[int],
     real: dict[int, list[SplitFile]],
-    waiting: list[SplitFile],
+    postponed: list[SplitFile],
     parallelism: int,
 ) -> Iterator[PostponedSplit]:
     """Cut a partition into shares of its buckets; without real ones their number is free."""
     target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
-    every = [*waiting, *(file for files in real.values() for file in files)]
+    every = [*postponed, *(file for files in real.values() for file in files)]
     size = sum(max(file.size, cost) for file in every)
     share = fair_share(every, target, cost, parallelism) if parallelism > 1 else target
     number = min(max(1, -(-size // max(1, share))), max(1, parallelism) if not totals else max(totals))
@@ -175,7 +175,7 @@ def _shared(
     for i in range(number):
         own = [real[bucket] for bucket in sorted(real) if bucket % number == i]
         counts = tuple(map(len, own))
-        files = (*(file for files in own for file in files), *waiting)
+        files = (*(file for files in own for file in files), *postponed)
         place = snapshot_id, partition, POSTPONE_BUCKET, total
         yield PostponedSplit(*place, files, False, None, counts, (i, number))
 
@@ -206,13 +206,13 @@ def _merged(
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
     reader = FileRead(table, merge_fields, partition_constants(table, split), key_value=True).as_query()
     runs = [merged_with_kinds(reader, files, budget // len(split.real), pushed) for files in split.real if files]
-    runs += _waiting_runs(reader, split, engine, budget, pushed, spilled)
+    runs += _postponed_runs(reader, split, engine, budget, pushed, spilled)
     yield from merge_sorted_runs(
         runs, engine, budget_bytes=budget, drop_deletes=True, columns=names, key_value_columns=False
     )
 
 
-def _waiting_runs(
+def _postponed_runs(
     reader: FileRead,
     split: PostponedSplit,
     engine: MergeEngine,
@@ -220,12 +220,12 @@ def _waiting_runs(
     pushed: Predicate | None,
     spilled: ExitStack,
 ) -> list[Iterator[pa.RecordBatch]]:
-    """The waiting rows of a split as sorted runs, numbered after all rows of real buckets; all but the last on disk."""
+    """The postponed rows of a split in sorted runs, numbered after the rows of real buckets; the last one in memory."""
     next_number = max((file.max_seq for files in split.real for file in files), default=-1) + 1
     runs: list[Iterator[pa.RecordBatch]] = []
     held: list[pa.RecordBatch] = []
     size = 0
-    for batch in reader.run(split.waiting, pushed):
+    for batch in reader.run(split.postponed, pushed):
         rows = _own_rows(reader.table, split, batch)
         if not rows.num_rows:
             continue

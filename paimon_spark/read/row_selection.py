@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -38,13 +38,6 @@ class RowSelection:
     def of_deleted(cls, bits: npt.NDArray[np.uint8], rows: int) -> RowSelection:
         """Keep the rows whose bits are not set (lowest bit of a byte first)."""
         return cls(_booleans(np.invert(bits), rows))
-
-    @classmethod
-    def of_positions(cls, positions: npt.NDArray[Any], rows: int) -> RowSelection:
-        """Keep the rows at these positions, in any order; those beyond the file are passed over."""
-        flags = np.zeros(rows, dtype=bool)
-        flags[positions[positions < rows]] = True
-        return cls(_booleans(np.packbits(flags, bitorder="little"), rows))
 
     def __and__(self, other: RowSelection) -> RowSelection:
         """The rows that both keep."""

@@ -127,10 +127,10 @@ class StreamStep:
         if not len(files):
             return []
         if self.kind is StepKind.STATE:
-            waiting = files.buckets == POSTPONE_BUCKET
+            postponed = files.buckets == POSTPONE_BUCKET
             vectors = vectors_of(table, self.snapshot)
-            splits = generate_splits(table, self.snapshot.id, files.filter(~waiting), parallelism, vectors=vectors)
-            return [*splits, *self._as_written(files.filter(waiting))]
+            splits = generate_splits(table, self.snapshot.id, files.filter(~postponed), parallelism, vectors=vectors)
+            return [*splits, *self._as_written(files.filter(postponed))]
         if self.kind is StepKind.OVERWRITE and table.schema.kind.is_keyed:
             return list(self._overwritten(files))
         if table.schema.kind.is_keyed:

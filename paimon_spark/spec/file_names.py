@@ -21,7 +21,7 @@ MANAGED_BLOB_SUFFIX = ".managed.blob"
 """Of files with values of BLOB columns that many data files may share."""
 BLOB_REFERENCES_SUFFIX = ".blobref"
 """Of the file beside a data file that says which of those it needs."""
-WAITING_MARK = "-w-"
+POSTPONED_INFIX = "-w-"
 """Ends the prefix that the files of one writer of a postponed bucket share."""
 LATEST_HINT = "LATEST"
 EARLIEST_HINT = "EARLIEST"
@@ -58,12 +58,12 @@ def postponed_writer(name: str) -> str:
     """The prefix that all postponed files of one writer share (Java ``PostponeBucketFileStoreWrite.getWriterPrefix``).
 
     Raises:
-        CorruptTableError: the name is none of a waiting file.
+        CorruptTableError: the name is none of a postponed file.
     """
-    end = name.rfind(WAITING_MARK)
+    end = name.rfind(POSTPONED_INFIX)
     if end < 0:
-        raise CorruptTableError(f"{name} is no name of a file that waits for its bucket.", path=name)
-    return name[: end + len(WAITING_MARK)]
+        raise CorruptTableError(f"{name} is not the name of a postponed file.", path=name)
+    return name[: end + len(POSTPONED_INFIX)]
 
 
 def data_file_extension(file_format: str, compression: str | None, *, include_compression: bool = False) -> str:

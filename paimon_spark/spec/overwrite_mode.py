@@ -1,4 +1,4 @@
-"""What an overwrite replaces: one word of the plan of a write, of its commit and of every door."""
+"""What an overwrite replaces: one word of the plan of a write, of its commit and of every entry point."""
 
 from __future__ import annotations
 

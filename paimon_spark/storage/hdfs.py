@@ -1,7 +1,7 @@
 """HDFS through `hdfs-native`, a client in Rust that needs neither a JVM nor Hadoop's own libraries.
 
-Its face for fsspec is used, except where a name with ``?``, ``#`` or ``;`` would become that of another file, or where
-a process that ends while it writes would leave half a file under the name.
+Its adapter for fsspec is used, except where a name with ``?``, ``#`` or ``;`` would become that of another file, or
+where a process that ends while it writes would leave half a file under the name.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_field
-from paimon_spark.spec.file_names import POSTPONE_BUCKET, WAITING_MARK
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, POSTPONED_INFIX
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.row_kind import RowKind, is_retract
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
@@ -56,7 +56,7 @@ def postponed_spec(schema: TableSchema, user: str) -> DataFileSpec:
         file_schema(schema.fields)
         own["file.format"] = "avro"
     spec = data_file_spec(schema.with_options(own))
-    return replace(spec, prefix=f"{spec.prefix}-u-{user}-s-{random.randrange(_MOST_WRITERS)}{WAITING_MARK}")
+    return replace(spec, prefix=f"{spec.prefix}-u-{user}-s-{random.randrange(_MOST_WRITERS)}{POSTPONED_INFIX}")
 
 
 class PostponedWriter:
@@ -112,7 +112,7 @@ class PostponedWriter:
 
     @property
     def changelog_files(self) -> tuple[DataFileMeta, ...]:
-        """None: what waits is no change yet."""
+        """None: postponed rows are no change yet."""
         return ()
 
     def abort(self) -> None:

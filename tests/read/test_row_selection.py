@@ -101,7 +101,7 @@ def test_what_contradicts_the_manifest_is_told(marked: tuple[FileStoreTable, Dat
 
 
 def test_selections_are_combined() -> None:
-    one = RowSelection.of_positions(np.array([1, 3, 5, 900]), 10)
+    one = RowSelection.of_deleted(np.array([0b11010101, 0b11], np.uint8), 10)
     other = RowSelection.of_deleted(np.array([0b1000, 0], np.uint8), 10)
     assert (one & other).positions([4, 6], None).tolist() == [1, 5]
     assert (one & other).positions([4, 6], [1]).tolist() == [5]

@@ -122,5 +122,5 @@ def test_a_retraction_that_the_engine_does_not_take(tmp_path: Path) -> None:
 
 
 def test_a_name_of_another_kind() -> None:
-    with pytest.raises(CorruptTableError, match="waits for its bucket"):
+    with pytest.raises(CorruptTableError, match="is not the name of a postponed file"):
         postponed_writer("data-1.avro")

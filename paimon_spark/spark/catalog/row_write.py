@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from paimon_spark.commit.row_counts import heard_by
+from paimon_spark.commit.row_counts import reporting_to
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jvm import compat
@@ -28,7 +28,7 @@ from paimon_spark.spark.jvm.java_sources import shared_object
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.source.data_source import PaimonDataSource
-from paimon_spark.spark.source.source_options import HEARD_BY, write_request
+from paimon_spark.spark.source.source_options import REPORT_TO, write_request
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.storage.secrets import without_secrets
@@ -237,7 +237,7 @@ class InsertProxy(Proxy):
         struct = StructType.fromJson(json.loads(rows.schema().json()))
         with without_secrets(self.options):
             try:
-                with heard_by(self.options.get(HEARD_BY)):
+                with reporting_to(self.options.get(REPORT_TO)):
                     if self.in_driver:
                         self._write_here(rows, struct)
                     else:

@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
 from paimon_spark.commit.overwrite_condition import check_partition_condition
-from paimon_spark.commit.row_counts import heard_by
+from paimon_spark.commit.row_counts import reporting_to
 from paimon_spark.errors import CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.options import canonical_options, reaching_options
 from paimon_spark.spark.catalog.distributed_rows import DistributedRows
@@ -41,7 +41,7 @@ from paimon_spark.spark.session.overwrite_mode import (
 from paimon_spark.spark.session.session_options import MERGE_KEYS, SAME_AS, merge_options
 from paimon_spark.spark.session.session_settings import PARTITION_OVERWRITE_MODE
 from paimon_spark.spark.source.data_source import PaimonDataSource
-from paimon_spark.spark.source.source_options import HEARD_BY, OPERATION, REPLACE_WHERE, known_to_writes
+from paimon_spark.spark.source.source_options import OPERATION, REPLACE_WHERE, REPORT_TO, known_to_writes
 from paimon_spark.spark.source.writer import PaimonWriter
 from paimon_spark.spec.filter_text import filter_text, quoted_name
 from paimon_spark.spec.predicate import Predicate, all_of
@@ -135,7 +135,7 @@ class BatchWriteProxy(Proxy):
         self.rows.batches.end()
         try:
             tasks = [pickle.loads(bytes(message.pickledMessage())).task for message in messages]
-            with heard_by(self.options.get(HEARD_BY)):
+            with reporting_to(self.options.get(REPORT_TO)):
                 self.write.commit(tasks, executor_of(active_session(self.gateway)))
         except CommitError as error:
             if self.names_errors:

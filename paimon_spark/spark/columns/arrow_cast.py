@@ -128,7 +128,7 @@ def convert_batches(
 
 
 def batches_from_spark(batches: Iterable[pa.RecordBatch], target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches that Spark sent, with exactly the schema `target`: the one door by which rows of Spark come in.
+    """Batches that Spark sent, with exactly the schema `target`: the only function by which rows of Spark come in.
 
     Java's Arrow before 19 (Spark 4.0 to 4.2) sends lists, maps and strings within collections that are all empty
     without the one offset that the format asks for: apache/arrow-java#343, SPARK-55056. pyarrow takes such arrays and

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from paimon_spark.commit.row_counts import tell
+from paimon_spark.commit.row_counts import report
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.column_update import commit_columns
 from paimon_spark.spark.jobs.column_updates import write_columns
@@ -58,7 +58,7 @@ def merge_columns(
         deleted = tuple(file for part in done for file in part.deleted)
         if deleted or any(message.messages for message in messages):
             made = commit_columns(table, messages, snapshot, Operation.MERGE, deleted=deleted)
-            tell(replace(counts_of(done, updated=count), snapshot_id=made))
+            report(replace(counts_of(done, updated=count), snapshot_id=made))
     finally:
         kept.unpersist()
 

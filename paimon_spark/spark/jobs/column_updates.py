@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.maintain.column_update import ColumnUpdate, commit_columns, plan_column_update, update_columns
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.char_columns import stored
@@ -65,7 +65,7 @@ def update_rows(
     messages = write_columns(rows, table, columns, snapshot.id)
     if messages:
         made = commit_columns(table, messages, snapshot, operation, columns_read=columns_read)
-        tell(replace(RowCounts.updated(sum(message.rows for message in messages)), snapshot_id=made))
+        report(replace(RowCounts.updated(sum(message.rows for message in messages)), snapshot_id=made))
 
 
 def write_columns(

@@ -1,4 +1,4 @@
-"""Tables whose buckets are postponed (``bucket`` = -2): their batch writes, and the rows that wait.
+"""Tables whose buckets are postponed (``bucket`` = -2): their batch writes, and the postponed rows.
 
 Java: ``PostponeFixedBucketSink``, ``SparkPostponeCompactProcedure``. A partition gets its number of buckets once: by
 the option, else by the rows and bytes that come first. These are measured as Java does it: rows are first written as
@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.row_counts import tell_written
+from paimon_spark.commit.row_counts import report_written
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.commit.undo import undone_where_void
@@ -90,13 +90,13 @@ def write_postponed(
         SchemaMismatchError: the rows do not fit the table's columns.
         CommitConflictError: another commit changed what this one relies on; nothing was committed.
     """
-    waits = not writes_real_buckets(table.options)
+    postpones = not writes_real_buckets(table.options)
 
     def attempt(snapshot: Snapshot | None) -> int | None:
         at = SnapshotIdentity.of(snapshot)
         return _write(df, table, overwrite, operation, at, rows_read=rows_of is not None, stream=stream)
 
-    if waits:
+    if postpones:
         write = replace(_postponed_write(df, table, overwrite, operation, rows_of), stream=stream)
         done = run_write(_numbered(df), write)
         _LOG.warning(
@@ -115,7 +115,7 @@ def _postponed_write(
     operation: Operation | None,
     rows_of: SnapshotIdentity | None,
 ) -> TableWrite:
-    """A write of rows that wait."""
+    """A write of postponed rows."""
     postponed = table.as_if({_FIXED: "false"})
     write = planned(postponed, spark_arrow_schema(df.schema), overwrite, operation=operation, rows_of=rows_of)
     return replace(write, owner=table)
@@ -172,7 +172,7 @@ def _write(
         whole = TableWrite(plan, overwrite, operation, owner=table, stream=stream)
         with undone_where_void(discard_packs):
             made = whole.commit(written, executor_of(df.sparkSession))
-        tell_written(table, messages, None if operation is None else operation.value, None)
+        report_written(table, messages, None if operation is None else operation.value, None)
         return made
     finally:
         delete_staged()

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
@@ -91,7 +91,7 @@ def write_deletions(
     deleted = RowDeletions(snapshot.id, found)
     write = planned(table, spark_arrow_schema(rows.schema), operation=operation, deleted=deleted)
     run_write(rows.toDF(*(str(number) for number in range(len(rows.columns)))), write)
-    tell(RowCounts.updated(count))
+    report(RowCounts.updated(count))
 
 
 def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, snapshot: Snapshot) -> None:

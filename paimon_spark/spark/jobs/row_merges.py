@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.row_deletion import DeletedPositions, encode_positions
@@ -144,7 +144,7 @@ def _commit(
     inserts = any(part.inserted for part in done)
     plan = replace(write.plan, snapshot=SnapshotIdentity.of(snapshot), rows_read=inserts)
     replace(write, plan=plan).commit(messages, execute)
-    tell(counts_of(done))
+    report(counts_of(done))
 
 
 def counts_of(done: Sequence[Done], *, updated: int = 0) -> RowCounts:

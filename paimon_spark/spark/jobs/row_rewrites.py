@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from paimon_spark.commit.row_counts import RowCounts, tell
+from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
@@ -73,7 +73,7 @@ def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operat
     write = planned(table, arrow_schema, operation=operation, replaced=replaced)
     run_write(numbered.toDF(*(str(number) for number in range(len(numbered.columns)))), write)
     count = sum(found.values())
-    tell(RowCounts.deleted(count) if operation is Operation.DELETE else RowCounts.updated(count))
+    report(RowCounts.deleted(count) if operation is Operation.DELETE else RowCounts.updated(count))
 
 
 def _hits_by_file(hits: DataFrame) -> dict[str, int]:

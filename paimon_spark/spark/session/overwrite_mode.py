@@ -1,4 +1,4 @@
-"""Whether an overwrite replaces the table or only the partitions that appear in the data: decided here for every door.
+"""Whether an overwrite replaces the table or only the partitions of the data: decided here for every entry point.
 
 The nearest wins, as for Spark's own files: an option of the write, then the session, then the table. An option is
 Spark's `partitionOverwriteMode` or Paimon's `dynamic-partition-overwrite`; the session has

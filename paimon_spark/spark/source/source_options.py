@@ -41,11 +41,11 @@ FILTER = "filter"
 REPLACE_WHERE = "replaceWhere"
 OPERATION = "_paimon_spark_operation"
 """Which statement a write is, where it is no plain one; no option of users."""
-HEARD_BY = "_paimon_spark_heard_by"
+REPORT_TO = "_paimon_spark_heard_by"
 """Who hears how many rows were written, where another thread of this process commits; no option of users."""
 
 READ_KEYS = (COLUMNS, FILTER, SETTINGS)
-WRITE_KEYS = (*MERGE_KEYS, OVERWRITE_MODE, REPLACE_WHERE, SETTINGS, OPERATION, HEARD_BY)
+WRITE_KEYS = (*MERGE_KEYS, OVERWRITE_MODE, REPLACE_WHERE, SETTINGS, OPERATION, REPORT_TO)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(

@@ -1,4 +1,4 @@
-"""One write: its plan, what each of its tasks does, and its commit. Every door writes through it.
+"""One write: its plan, what each of its tasks does, and its commit. Every entry point writes through it.
 
 It is made on the driver, travels to each task and stays on the driver for the commit. Plain values, picklable.
 """

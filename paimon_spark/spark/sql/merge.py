@@ -22,7 +22,7 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
-from paimon_spark.commit.row_counts import tell_upsert
+from paimon_spark.commit.row_counts import report_upsert
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.row_level import check_merge, columns_kept_by_engine
@@ -175,7 +175,7 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         each_key_once = True
         if strategy.way is MergeWay.UPSERT:
             if _was_written(table, _Changes(table.schema, rows, locations).source_rows()):
-                tell_upsert()
+                report_upsert()
                 return
             each_key_once = False
         elif strategy.way is MergeWay.KEY_LOOKUP:

@@ -165,9 +165,9 @@ class Merge:
             self.not_matched,
             self.not_matched_by_source,
         )
-        with counting() as told:
+        with counting() as reported:
             run_frame_merge(statement, rules_of(options, evolves=self.evolves))
-        return told.counts
+        return reported.counts
 
 
 def target_rows(

@@ -21,7 +21,7 @@ from paimon_spark.spark.session.session_settings import is_connect, settings_opt
 from paimon_spark.spark.session.typed_errors import class_named
 from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import (
-    HEARD_BY,
+    REPORT_TO,
     read_request,
     refuse_system_table,
     table_path,
@@ -286,9 +286,9 @@ class PaimonTable:
         return self._save(df, "overwrite", options)
 
     def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> RowCounts:
-        with counting() as told:
-            self._write(df, mode, {**options, HEARD_BY: told.name})
-        return told.counts
+        with counting() as reported:
+            self._write(df, mode, {**options, REPORT_TO: reported.name})
+        return reported.counts
 
     def _write(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         check_frame(df, mode)

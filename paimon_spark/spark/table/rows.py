@@ -57,9 +57,9 @@ class Rows(TablePart):
         refuse_nondeterministic(str(where))
         self._refuse_older_state()
         matched = self._matched(self.table.load(), where, {})
-        with counting() as told:
+        with counting() as reported:
             run_delete(matched.table, matched)
-        return told.counts
+        return reported.counts
 
     def update(
         self,
@@ -97,9 +97,9 @@ class Rows(TablePart):
         }
         trees = assigned_values(values, table.schema.field_names)
         matched = self._matched(table, where, trees, given=tuple(set.values()))
-        with counting() as told:
+        with counting() as reported:
             run_update(table, matched.values, matched)
-        return told.counts
+        return reported.counts
 
     def _refuse_older_state(self) -> None:
         options = options_for_path(settings_of(self.table.spark), self.table.path)

@@ -64,9 +64,9 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         text=condition or "",
         condition=condition,
     )
-    with counting() as told:
+    with counting() as reported:
         delete(table, matched)
-    return counted(context, told.counts, "num_affected_rows")
+    return counted(context, reported.counts, "num_affected_rows")
 
 
 def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
@@ -111,9 +111,9 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         values=assigned_values(new, table.schema.field_names),
         condition=condition,
     )
-    with counting() as told:
+    with counting() as reported:
         update(table, matched.values, matched)
-    return counted(context, told.counts, "num_affected_rows")
+    return counted(context, reported.counts, "num_affected_rows")
 
 
 def reading(context: Context, name: TableName, snapshot_id: int | None) -> Context:

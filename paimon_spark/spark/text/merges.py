@@ -274,10 +274,10 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
     found = _read_merge(context, cursor, ctes, evolves)
     if found is None:
         return None
-    with counting() as told:
+    with counting() as reported:
         run_frame_merge(*found)
     names = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
-    return counted(context, told.counts, *names)
+    return counted(context, reported.counts, *names)
 
 
 def explain_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves: bool = False) -> DataFrame | None:

@@ -1,4 +1,4 @@
-"""SQL text as tokens; of a query the tables that it reads. Only this module of the room imports sqlglot.
+"""SQL text as tokens; of a query the tables that it reads. Only this module of the package imports sqlglot.
 
 Statements are never written anew from a syntax tree: what is found here are spans in the user's own text.
 """
