@@ -17,9 +17,6 @@ def undone_where_void(undo: Callable[[], object]) -> Iterator[None]:
 
     That is where it raises an error of this package that says so. An interrupt (Ctrl-C) or an error of another kind may
     come when the snapshot is there already. Then the files stay; those that no snapshot has are orphans.
-
-    Args:
-        undo: deletes what was prepared.
     """
     try:
         yield

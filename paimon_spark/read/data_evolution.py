@@ -35,10 +35,6 @@ Mask = npt.NDArray[np.bool_]
 def row_range_groups(first_row_ids: Sequence[int | None], row_counts: Sequence[int]) -> list[list[int]]:
     """Return the positions of files whose ranges of row ids overlap, in the order of row ids.
 
-    Args:
-        first_row_ids: of each file.
-        row_counts: of each file.
-
     Raises:
         CorruptTableError: a file has no row ids.
     """

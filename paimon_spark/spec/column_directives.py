@@ -37,10 +37,6 @@ def with_directives(
 ) -> tuple[tuple[DataField, ...], dict[str, str]]:
     """Return the columns and options of a new table, with what comments say.
 
-    Args:
-        fields: columns, with their comments.
-        options: of the table.
-
     Raises:
         SchemaError: a comment begins as a directive and is none, or the column has a type that does not fit.
     """

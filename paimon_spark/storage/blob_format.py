@@ -129,10 +129,6 @@ class BlobReader(DataFileReader):
     def values(self, rows: Longs, field: t.DataField) -> pa.Array:
         """The values of some rows; null where they are null, or in an older file.
 
-        Args:
-            rows: positions in the file.
-            field: the column.
-
         Raises:
             CorruptTableError: a record is damaged.
         """

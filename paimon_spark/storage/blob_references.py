@@ -51,10 +51,6 @@ def encode_references(packs: Iterable[PackName]) -> bytes:
 def decode_references(data: bytes, path: str) -> list[PackName]:
     """What `encode_references` was given.
 
-    Args:
-        data: the file.
-        path: its name, for messages.
-
     Raises:
         CorruptTableError: it is damaged, or of a later version.
     """

@@ -14,13 +14,7 @@ NO_DIRECTORIES: Final = frozenset({"s3", "gs", "abfs", "oss"})
 
 
 def make_directory(store: Any, scheme: str, key: str) -> None:
-    """Make a directory; nothing changes where one is, or something is below it.
-
-    Args:
-        store: fsspec's file system.
-        scheme: in fsspec's spelling.
-        key: of the directory.
-    """
+    """Make a directory; nothing changes where one is, or something is below it."""
     if scheme not in NO_DIRECTORIES:
         store.makedirs(key, exist_ok=True)
         return

@@ -187,11 +187,6 @@ def fsspec_options(
 def check_known(scheme: str, store: type, options: Mapping[str, Any]) -> None:
     """Refuse options that a store would ignore, or report under another name.
 
-    Args:
-        scheme: fsspec's scheme.
-        store: fsspec's class for it.
-        options: as of `fsspec_options`.
-
     Raises:
         OptionError: one is none of the store's; the message names the nearest.
     """

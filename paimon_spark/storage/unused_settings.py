@@ -59,11 +59,6 @@ def check_default_store(options: Mapping[str, str]) -> None:
 def check_unused(scheme: str, options: Mapping[str, str], used: Iterable[str]) -> None:
     """Refuse or log the options of a store that nothing acts on.
 
-    Args:
-        scheme: fsspec's scheme.
-        options: as given.
-        used: keys that were translated.
-
     Raises:
         UnsupportedError: without the option, files or requests would be others than those asked for.
     """

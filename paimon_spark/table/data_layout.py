@@ -106,10 +106,6 @@ class DataLayout:
     def data_file_paths(self, root: str, files: ManifestColumns) -> list[str]:
         """Return the path of each of many data files.
 
-        Args:
-            root: the table directory.
-            files: of manifests.
-
         Raises:
             CorruptTableError: a name or an external path leads out of where the table's files may lie.
             UnsupportedError: an external path is in another store.

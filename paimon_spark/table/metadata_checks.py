@@ -151,10 +151,6 @@ def check_none_revived(found: Collection[Identity], path: str) -> None:
 
     Java's ``rollbackToAsLatest`` followed by a compaction leaves such files.
 
-    Args:
-        found: such files.
-        path: of the snapshot.
-
     Raises:
         CorruptTableError: there is one.
     """

@@ -45,12 +45,7 @@ def writes_real_buckets(options: CoreOptions) -> bool:
 
 
 def postponed_spec(schema: TableSchema, user: str) -> DataFileSpec:
-    """How one writer's postponed files are written: its own prefix says which files belong together, in their order.
-
-    Args:
-        schema: of the table.
-        user: who will commit.
-    """
+    """How one writer's postponed files are written: its own prefix says which files belong together, in their order."""
     own = {**schema.options, "metadata.stats-mode": "none"}
     with contextlib.suppress(UnsupportedError):  # as in Java: what Avro cannot hold stays in the table's format
         file_schema(schema.fields)

@@ -73,10 +73,6 @@ def expire_partitions_if_due(table: FileStoreTable, identifier: int) -> list[dic
 
     As in Java, a stream checks every ``partition.expiration-check-interval``. A batch write checks only if that is 0,
     or with the option ``end-input.check-partition-expire``.
-
-    Args:
-        table: the branch.
-        identifier: of the commit.
     """
     options = table.options
     if options.get(OPTIONS["partition.expiration-time"]) is None or not table.schema.partition_keys:

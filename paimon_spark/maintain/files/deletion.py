@@ -62,12 +62,7 @@ def delete_written(
 
 
 def delete_messages(table: FileStoreTable, messages: Iterable[TaskMessage]) -> None:
-    """Delete all that the tasks of a write have written: no snapshot refers to it, and none will.
-
-    Args:
-        table: whose files they are.
-        messages: of the tasks.
-    """
+    """Delete all that the tasks of a write have written: no snapshot refers to it, and none will."""
     messages = list(messages)
     parts = [part for message in messages for part in message.messages]
     delete_written(table, [(p.partition, p.bucket, f) for p in parts for f in (*p.new_files, *p.changelog_files)])

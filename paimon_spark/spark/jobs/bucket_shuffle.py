@@ -135,17 +135,7 @@ def write_to_buckets(
 ) -> int | None:
     """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
 
-    Args:
-        df: the rows; columns are matched by name.
-        table: the table with the options of this write.
-        overwrite: what to replace; None to append.
-        operation: what the snapshot says about the statement; None for a write or an overwrite.
-        rows_of: the snapshot that the rows are made of; None where they are new.
-        stream: the micro-batch that the rows are; None of a batch write.
-        together: the rows are in one partition of Spark's, and few: one task writes them, without a shuffle.
-        accepts: looks at what the tasks wrote before it is committed; where it says no, that is deleted, and nothing
-            is committed. Only where each key has a bucket of its own.
-        merge: what tasks make of the rows, whose columns it names; only where each key has a bucket of its own.
+    The arguments are those of `shuffled_write.write_shuffled`.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.

@@ -128,13 +128,7 @@ def write_cross_partition(
     The commit is refused if another one has changed keys in the range of this one's meanwhile: each would hold a key
     that the other has put into another partition. Then the write runs again, from a fresh read of the keys.
 
-    Args:
-        df: the rows; columns are matched by name.
-        table: the table with the options of this write.
-        overwrite: what to replace; None to append.
-        operation: what the snapshot says about the statement; None for a write or an overwrite.
-        rows_of: the snapshot that the rows are made of: its reader runs the write again then. None where they are new.
-        stream: the micro-batch that the rows are; None of a batch write.
+    The arguments are those of `shuffled_write.write_shuffled`; with `rows_of` its reader runs the write again.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.

@@ -78,13 +78,7 @@ def write_postponed(
 ) -> int | None:
     """Write rows to real buckets, or leave them postponed, and commit; return the id of the new snapshot.
 
-    Args:
-        df: the rows; columns are matched by name.
-        table: the table with the options of this write.
-        overwrite: what to replace; None to append.
-        operation: what the snapshot says about the statement; None for a write or an overwrite.
-        rows_of: the snapshot that the rows are made of; None where they are new.
-        stream: the micro-batch that the rows are; None of a batch write.
+    The arguments are those of `shuffled_write.write_shuffled`.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.

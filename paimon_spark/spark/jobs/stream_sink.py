@@ -58,9 +58,6 @@ class StreamSink:
     def prepare(self, schema: StructType) -> None:
         """Make the table where there is none, and refuse what cannot be written before the query starts.
 
-        Args:
-            schema: of the rows.
-
         Raises:
             OptionError: an option is unknown, or differs from what the table was created with.
             SchemaMismatchError: the rows do not fit the table's columns.
@@ -69,12 +66,7 @@ class StreamSink:
         map_columns(self._table(schema).schema, spark_arrow_schema(schema))
 
     def __call__(self, rows: DataFrame, number: int) -> None:
-        """Write one micro-batch, unless the table has it.
-
-        Args:
-            rows: of the micro-batch.
-            number: of the micro-batch.
-        """
+        """Write one micro-batch, unless the table has it."""
         run_apart(partial(self._write, rows, number))
 
     def _write(self, rows: DataFrame, number: int) -> None:

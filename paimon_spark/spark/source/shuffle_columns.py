@@ -27,10 +27,6 @@ def shuffle_columns(schema: TableSchema, struct: spark.StructType) -> list[str] 
 
     Equal keys must be equal when Spark shuffles: CHAR(n) is padded, as by SQL INSERT, and numbers are widened.
 
-    Args:
-        schema: of the table.
-        struct: columns of the rows.
-
     Returns:
         None where the rows are so already.
     """

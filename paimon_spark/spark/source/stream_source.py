@@ -155,10 +155,6 @@ class PlannedStream:
 def stream_table(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
     """Return a table with those options of a stream that batch reads refuse.
 
-    Args:
-        table: with all other options.
-        options: of the stream.
-
     Raises:
         UnsupportedError: the table cannot be read yet.
         OptionError: options of streams contradict each other, or a value is invalid.

@@ -131,9 +131,6 @@ def needs_checkpoint() -> str:
 def query_id_of(options: Mapping[str, str]) -> str:
     """Return the id of the query that has a checkpoint: Spark keeps it in the checkpoint's file ``metadata``.
 
-    Args:
-        options: of the write.
-
     Raises:
         OptionError: the options do not say where the checkpoint is, or there is none.
     """

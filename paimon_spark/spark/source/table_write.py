@@ -147,11 +147,7 @@ class TableWrite:
         )
 
     def discard(self, messages: Sequence[TaskMessage]) -> None:
-        """Delete all that the tasks wrote, instead of a commit. Runs on the driver.
-
-        Args:
-            messages: of all tasks.
-        """
+        """Delete all that the tasks wrote, instead of a commit. Runs on the driver."""
         from paimon_spark.maintain.files.deletion import delete_messages  # the tasks do without it
 
         delete_messages(self.owner or self.plan.table, [*messages, *self._assignments()])

@@ -45,10 +45,6 @@ class FileIndexBuilder:
     def __init__(self, settings: Sequence[IndexSetting], types: Mapping[str, DataType]) -> None:
         """Open the indexes.
 
-        Args:
-            settings: of the file's columns.
-            types: of the columns.
-
         Raises:
             OptionError: there is no such index of a column.
         """
