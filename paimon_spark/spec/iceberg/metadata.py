@@ -170,7 +170,7 @@ class IcebergMetadata:
     def with_refs(self, snapshots: Sequence[Json], refs: Json, updated_millis: int) -> bytes:
         """The bytes of this metadata with other tags and fewer snapshots."""
         value = {**self.json, "last-updated-ms": updated_millis, "snapshots": list(snapshots), "refs": refs}
-        return json.dumps(value, indent=2, ensure_ascii=False, default=str).encode()
+        return json.dumps(value, ensure_ascii=False, default=str).encode()
 
     def names_identity(self) -> bool:
         """Whether this says which snapshot it was made of."""
@@ -315,7 +315,7 @@ class TableState:
         }
         if self.version >= V3:
             value["next-row-id"] = self.next_row_id
-        return json.dumps(value, indent=2, ensure_ascii=False).encode()
+        return json.dumps(value, ensure_ascii=False).encode()
 
 
 def refs_of(tags: Mapping[str, int], snapshots: Iterable[Json]) -> Json:
