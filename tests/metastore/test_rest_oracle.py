@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from conftest import absent
-from paimon_spark.errors import CommitConflictError, SchemaError
+from paimon_spark.errors import SchemaError
 from paimon_spark.maintain.refs.branches import create_branch, delete_branch
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.maintain.refs.tags import create_tag
@@ -19,6 +18,7 @@ from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import AddColumn, SetOption
 from paimon_spark.table.schema_evolution import alter_table
+from tests.support.java_race import race_with_java
 from tests.support.rest_server import RestProxy, RestServer, rest_proxy
 from tests.support.store_tables import FIELDS, insert, rows_of
 
@@ -93,38 +93,7 @@ def test_we_read_and_change_what_java_makes(java: Any, ours: FilesystemCatalog) 
 
 def test_ours_and_javas_commits_race_and_none_is_lost(java: Any, ours: FilesystemCatalog) -> None:
     ours.create_table("o", "r", SCHEMA)
-    failures: list[BaseException] = []
-
-    def ours_writes(number: int) -> None:
-        try:
-            for turn in range(6):
-                while True:
-                    try:
-                        insert(ours.load_table("o", "r"), {1000 * number + turn: turn})
-                    except CommitConflictError:
-                        continue
-                    break
-        except BaseException as error:  # noqa: BLE001 - told by the test
-            failures.append(error)
-
-    def java_writes(number: int) -> None:
-        try:
-            for turn in range(6):
-                java.write("o.r", [(1000 * number + turn, turn)], options={"write-only": "true"})
-        except BaseException as error:  # noqa: BLE001 - told by the test
-            failures.append(error)
-
-    deeds = [(ours_writes, 1), (ours_writes, 2), (java_writes, 3), (java_writes, 4)]
-    threads = [threading.Thread(target=deed, args=(number,)) for deed, number in deeds]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    expected = {1000 * number + turn: turn for number in range(1, 5) for turn in range(6)}
-    assert rows_of(ours.load_table("o", "r")) == expected
-    assert dict(java.rows("o.r")) == expected
-    assert java.snapshots("o.r") == list(range(1, 25))
+    race_with_java(java, ours, "o", "r", turns=6)
 
 
 def test_requests_are_as_few_as_javas(java: Any, rest: RestServer, ours: FilesystemCatalog, proxy: RestProxy) -> None:
