@@ -122,7 +122,7 @@ class StreamScan:
         return self._newest
 
     def next_offset(self, start: StreamOffset, *, take_all: bool = False) -> StreamOffset:
-        """Return the end of the next batch by the limits of the options; arguments, result and errors as of `latest`."""
+        """Return the end of the next batch by the limits of the options; result and errors as of `latest`."""
         return self.latest(start, None if take_all else self.limits, until=self._until)
 
     def latest(
