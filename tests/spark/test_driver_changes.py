@@ -86,6 +86,21 @@ def test_no_job_runs(spark: SparkSession, warehouse: Path, kind: str) -> None:
     assert found[77][1] == "i"
 
 
+def test_explain_says_who_does_the_work(spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(spark, "explained", KINDS["append"])
+
+    def explained(statement: str) -> str:
+        return str(spark.sql(f"EXPLAIN {statement}").collect()[0][0])
+
+    assert "in the driver" in explained(f"DELETE FROM {table} WHERE id = 1")
+    assert "in the driver" in explained(f"UPDATE {table} SET v = 'x' WHERE id = 1")
+    assert "the whole table is dropped" in explained(f"DELETE FROM {table}")
+    with by_jobs(monkeypatch):
+        assert "by tasks" in explained(f"DELETE FROM {table} WHERE id = 1")
+    assert "by tasks" in explained(f"UPDATE {table} SET v = 'x' WHERE id IN (SELECT id FROM {table})")
+    assert spark.table(table).count() == 12
+
+
 def random_statement(chance: random.Random, table: str) -> str:
     """A statement that all kinds of tables take."""
     key, other = chance.randrange(14), chance.randrange(14)

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pyspark.errors.exceptions.captured import CapturedException
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import STATEMENT_MARK, TableProxy
@@ -30,7 +30,13 @@ from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.merge_strategy import strategy_of
-from paimon_spark.spark.sql.row_changes import refuse_older_state, run_delete, run_update
+from paimon_spark.spark.sql.row_changes import (
+    refuse_older_state,
+    run_delete,
+    run_update,
+    way_of_delete,
+    way_of_update,
+)
 
 _TABLE_CLASS = "PaimonChangedTable"
 _VERBS = {"DeleteFromTable": "deleted", "UpdateTable": "updated", "MergeIntoTable": "merged"}
@@ -113,7 +119,7 @@ def _relation(plan: JavaObject) -> JavaObject:
 class RowLevelProxy(Proxy):
     """A statement that can be run; answers ``java.util.concurrent.Callable``, which may throw any exception."""
 
-    interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable",)
+    interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable", "java.util.function.Supplier")
     statement: ClassVar[str]
 
     def __init__(self, target: Target, loaded: LoadedTable, condition: JavaObject | None) -> None:
@@ -134,9 +140,21 @@ class RowLevelProxy(Proxy):
         return True
 
     def toString(self) -> str:
-        """What EXPLAIN shows."""
+        """What plans show."""
         where = "" if self.condition is None else f" WHERE {self.condition.sql()}"
         return f"{self.statement} {self.loaded.name}{where}"
+
+    def get(self) -> str:
+        """What EXPLAIN shows besides: who does the work."""
+        try:
+            way = self._way()
+        except (JavaCallError, CapturedException, PaimonError):  # the statement says so when it runs
+            return ""
+        return "" if way is None else f": {way}"
+
+    def _way(self) -> str | None:
+        """Who does the work."""
+        return None
 
     @abstractmethod
     def _run(self) -> None:
@@ -150,6 +168,9 @@ class DeleteProxy(RowLevelProxy):
 
     def _run(self) -> None:
         run_delete(self.loaded.table, AnalyzedRows(self.target, self.condition, {}))
+
+    def _way(self) -> str | None:
+        return way_of_delete(self.loaded.table, AnalyzedRows(self.target, self.condition, {}))
 
 
 class UpdateProxy(RowLevelProxy):
@@ -166,6 +187,10 @@ class UpdateProxy(RowLevelProxy):
     def _run(self) -> None:
         values = self.target.assigned(self.assignments)
         run_update(self.loaded.table, values, AnalyzedRows(self.target, self.condition, values))
+
+    def _way(self) -> str | None:
+        values = self.target.assigned(self.assignments)
+        return way_of_update(self.loaded.table, AnalyzedRows(self.target, self.condition, values))
 
 
 class MergeProxy(RowLevelProxy):

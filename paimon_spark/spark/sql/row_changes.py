@@ -32,9 +32,11 @@ from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_updates import update_rows
 from paimon_spark.spark.jobs.row_deletions import delete_by_rewriting, write_deletions
-from paimon_spark.spark.jobs.row_rewrites import rewrite_rows
+from paimon_spark.spark.jobs.row_rewrites import HIT, rewrite_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
+from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
+from paimon_spark.spark.sql.merge_strategy import has_own_buckets
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
@@ -132,6 +134,37 @@ def run_delete(table: FileStoreTable, matched: MatchedRows) -> None:
         _delete_by_rewriting(table, matched)
         return
     change_rows(table, matched, sf.lit(RowKind.DELETE.value), Operation.DELETE)
+
+
+IN_DRIVER = "in the driver (few rows are read)"
+BY_TASKS = "by tasks"
+
+
+def way_of_delete(table: FileStoreTable, matched: MatchedRows) -> str:
+    """Who does the work of `run_delete`, for EXPLAIN: as far as it takes, rows are read for the answer."""
+    if matched.matches_all:
+        return "the whole table is dropped"
+    if is_partition_delete(table) and matched.partitions(table) is not None:
+        return "whole partitions are dropped"
+    return _way_of_rows(table, matched, located=deletes_by_rewriting(table))
+
+
+def way_of_update(table: FileStoreTable, matched: MatchedRows) -> str:
+    """Who does the work of `run_update`, for EXPLAIN; as `way_of_delete`."""
+    return _way_of_rows(table, matched, located=False)
+
+
+def _way_of_rows(table: FileStoreTable, matched: MatchedRows, *, located: bool) -> str:
+    snapshot, kind = table.snapshots.latest_to_follow(), table.schema.kind
+    if kind.evolves_columns or snapshot is None or (kind.is_keyed and not has_own_buckets(table.schema)):
+        return BY_TASKS
+    if kind.is_keyed and not located:
+        rows = matched.rows(snapshot.id)
+    elif located or table.options.deletion_vectors_enabled:
+        rows = matched.located(snapshot.id)
+    else:
+        rows = matched.marked(snapshot.id, None).where(sf.col(HIT))
+    return BY_TASKS if rows_at_hand(rows) is None else IN_DRIVER
 
 
 def _delete_by_rewriting(table: FileStoreTable, matched: MatchedRows) -> None:

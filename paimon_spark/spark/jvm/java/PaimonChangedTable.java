@@ -1,5 +1,6 @@
 import java.util.Set;
 import java.util.concurrent.Callable;
+import java.util.function.Supplier;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
@@ -52,6 +53,20 @@ public final class PaimonChangedTable implements Table, TruncatableTable {
     }
 
     public String toString() {
-        return table + mark + statement;
+        return table + mark + statement + (isExplained() ? ((Supplier) statement).get() : "");
+    }
+
+    /** Whether a user asks for the plan: Spark also makes its text whenever it runs a statement. */
+    private static boolean isExplained() {
+        StackTraceElement[] stack = new Throwable().getStackTrace();
+        boolean asked = false;
+        for (int at = 0; at < stack.length; at++) {
+            boolean asks = stack[at].getMethodName().startsWith("explainString");
+            if (asked && !asks) {
+                return !stack[at].getClassName().startsWith("org.apache.spark.sql.execution.SQLExecution");
+            }
+            asked |= asks;
+        }
+        return false;
     }
 }
