@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _MISSING: Final = "NoSuchObjectException"
 _TAKEN: Final = "AlreadyExistsException"
 _BATCH: Final = 300
+_STRICT_COLUMNS: Final = "hive.metastore.disallow.incompatible.col.type.changes"
 _FIELDS: Final = {"comment": "description", "owner": "ownerName", "location": "locationUri"}
 """Properties of a database that are fields of its record."""
 
@@ -145,7 +146,13 @@ class HiveMetastore(Metastore):
         return [found.tableName for found in self._tables(database) if not record.is_paimon(found)]
 
     def _tables(self, database: str) -> list[Any]:
-        names, found = list(self.client.call("get_all_tables", database)), []
+        try:
+            names = list(self.client.call("get_all_tables", database))
+        except HiveRefusalError as error:
+            if error.kind in (_MISSING, "UnknownDBException"):
+                return []
+            raise
+        found: list[Any] = []
         for begin in range(0, len(names), _BATCH):
             found += self.client.call("get_table_objects_by_name", database, names[begin : begin + _BATCH])
         return found
@@ -228,7 +235,15 @@ class HiveMetastore(Metastore):
         keeps = self.skips_statistics or found.parameters.get("DO_NOT_UPDATE_STATS", "").lower() == "true"
         properties = {"DO_NOT_UPDATE_STATS": str(keeps).lower(), **({"CASCADE": "true"} if self.cascades else {})}
         context = records().EnvironmentContext(properties=properties)
-        self.client.call("alter_table_with_environment_context", database, table, found, context)
+        try:
+            self.client.call("alter_table_with_environment_context", database, table, found, context)
+        except HiveRefusalError as error:
+            if "incompatible" not in str(error):
+                raise
+            raise PaimonError(
+                f"{error} Hive compares columns by their places. Set '{_STRICT_COLUMNS}' = 'false' on the metastore, "
+                "as for Java's catalog."
+            ) from None
 
     def locked(self, database: str, name: str) -> AbstractContextManager[None]:
         """Hold the EXCLUSIVE lock of a table, which Java's writers take for the same one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import logging
 import os
 import threading
@@ -110,6 +111,14 @@ class HiveClient:
                 transport.close()
 
 
+def user() -> str:
+    """Who asks, and owns what is made, as Hadoop finds it where there is no Kerberos."""
+    try:
+        return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        return str(os.getuid())
+
+
 def records() -> Any:
     """The module of the records that calls take and give.
 
@@ -136,6 +145,7 @@ def _connections() -> dict[Address, tuple[Any, Any]]:
 def _connect(address: Address) -> tuple[Any, Any]:
     service = _module("pymetastore.hive_metastore.ThriftHiveMetastore")
     from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+    from thrift.Thrift import TApplicationException
     from thrift.transport.TSocket import TSocket
     from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
@@ -147,12 +157,17 @@ def _connect(address: Address) -> tuple[Any, Any]:
             socket = TSocket(host, port)
             socket.setTimeout(address.timeout_seconds * 1000)
             transport = TBufferedTransport(socket)
+            client = service.Client(TBinaryProtocol(transport))
             try:
                 transport.open()
-            except (TTransportException, OSError) as error:
+                with contextlib.suppress(TApplicationException, service.MetaException):  # as Java: it goes on without
+                    client.set_ugi(user(), [])
+            except (TTransportException, OSError, EOFError) as error:
                 failure = error
+                with contextlib.suppress(Exception):
+                    transport.close()
             else:
-                return service.Client(TBinaryProtocol(transport)), transport
+                return client, transport
     assert failure is not None
     raise HiveGoneError(
         f"The Hive metastore {address.shown} cannot be reached: {_sentence(failure)}. See that it runs and that 'uri' "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import logging
 import socket
 import threading
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.metastore.catalog_locks import LockOptions
-from paimon_spark.metastore.hive_client import HiveClient, HiveNoAnswerError, HiveRefusalError, records
+from paimon_spark.metastore.hive_client import HiveClient, HiveNoAnswerError, HiveRefusalError, records, user
 
 _LOG = logging.getLogger(__name__)
 _FIRST_SLEEP_SECONDS: Final = 0.05
@@ -69,7 +68,7 @@ def _asked(client: HiveClient, database: str, name: str) -> tuple[int, Any]:
     """Ask for the lock; return its number and state. After a lost answer it is looked up whether it was given."""
     hive, ours = records(), f"paimon-spark {uuid.uuid4()}"
     part = hive.LockComponent(type=hive.LockType.EXCLUSIVE, level=hive.LockLevel.TABLE, dbname=database, tablename=name)
-    request = hive.LockRequest(component=[part], user=getpass.getuser(), hostname=socket.gethostname(), agentInfo=ours)
+    request = hive.LockRequest(component=[part], user=user(), hostname=socket.gethostname(), agentInfo=ours)
     try:
         answer = client.call("lock", request, once=True)
     except HiveNoAnswerError:
@@ -85,7 +84,8 @@ def _keep_alive(client: HiveClient, number: int, ended: threading.Event, beat_se
         try:
             client.call("heartbeat", hive.HeartbeatRequest(lockid=number))
         except PaimonError as error:
-            _LOG.warning("The lock %s of the Hive metastore was not kept alive: %s", number, error)
+            if not ended.is_set():
+                _LOG.warning("The lock %s of the Hive metastore was not kept alive: %s", number, error)
 
 
 def _release(client: HiveClient, number: int, lock: str) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import getpass
-import os
 import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.metastore.hive_client import records
+from paimon_spark.metastore.hive_client import records, user
 from paimon_spark.spec import data_types as types
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.schema import TableSchema
@@ -75,11 +73,6 @@ def hive_type(data_type: types.DataType) -> str:
         case types.RowType(fields=fields):
             return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in fields)}>"
     raise UnsupportedError(f"A Hive metastore has no type for {data_type}: keep such a table in another catalog.")
-
-
-def user() -> str:
-    """Who owns what is made, as Hadoop finds it where there is no Kerberos."""
-    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
 
 
 def new_table(

@@ -232,18 +232,17 @@ class TableHome:
             yield
 
     def schema_changed(self, schema: TableSchema, before: TableSchema) -> None:
-        """Tell the metastore that the table has a new schema.
+        """Tell the metastore that the table gets a new schema.
 
         Raises:
-            PaimonError: it was not told; the schema was made all the same.
+            PaimonError: it refuses, or cannot be told.
         """
         try:
             self.metastore.schema_changed(self.database, self.table, schema, before)
         except PaimonError as error:
             raise PaimonError(
-                f"The change of table {self.database}.{self.table} was made (schema {schema.id}), but the catalog's "
-                f"metastore was not told: {error} Do not repeat it. CALL sys.repair('{self.database}.{self.table}') "
-                "tells the metastore."
+                f"Table {self.database}.{self.table} was not changed, for the catalog's metastore does not take the "
+                f"change: {error}"
             ) from error
 
     def knows_partitions(self, schema: TableSchema) -> bool:

@@ -30,7 +30,14 @@ class Publisher(Protocol):
         """
 
     def schema_changed(self, schema: TableSchema, before: TableSchema) -> None:
-        """Learn that the main branch has a new schema, and which one it had."""
+        """Learn that the main branch is about to get a new schema, and which one it has.
+
+        Raises:
+            PaimonError: the metastore refuses it, or cannot be told: then it is not made.
+        """
+
+    def adopts(self, schema: TableSchema) -> bool:
+        """Whether a table of this schema is one whose files outlive it, and may have been there before it."""
 
     def knows_partitions(self, schema: TableSchema) -> bool:
         """Whether the metastore is told of partitions."""

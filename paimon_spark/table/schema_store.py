@@ -182,11 +182,11 @@ class SchemaStore:
                     f"The schema after schema {latest.id} must have id {latest.id + 1}, not {changed.id}."
                 )
             data = _encoded(changed)
+            publisher = self._file_io.publisher
+            if publisher is not None and self._paths.branch_root == self._paths.root:
+                publisher.schema_changed(changed, latest)  # first, for it may refuse; Java deletes the schema then
             if self._file_io.create_exclusive(self._paths.schema_path(changed.id), data):
                 self._keep(changed, data)
-                publisher = self._file_io.publisher
-                if publisher is not None and self._paths.branch_root == self._paths.root:
-                    publisher.schema_changed(changed, latest)
                 return changed
         raise SchemaError(
             f"Gave up changing the schema of {self._paths.branch_root}: {_MAX_ATTEMPTS} times others were faster."

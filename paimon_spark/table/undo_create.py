@@ -27,8 +27,11 @@ def undo_create(path: str, options: Mapping[str, str]) -> None:
         return
     if table.snapshots.latest_id() is not None:
         return
-    if table.file_io.publisher is not None:
-        table.file_io.publisher.forget()
+    publisher = table.file_io.publisher
+    if publisher is not None:
+        publisher.forget()
+        if publisher.adopts(table.schema):
+            return  # the files may have been there before, and are taken in again
     io, root, keys = table.file_io, table.path, table.schema.partition_keys
     first = f"{escape_path_name(keys[0])}=" if keys else BUCKET_PREFIX
     inside = table.paths.layout.data_directory if table.paths.layout else None

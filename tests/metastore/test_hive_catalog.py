@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
 import time
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.arrow.table import create_table, open_table
+from paimon_spark.cli.main import main
 from paimon_spark.errors import (
     CommitError,
     OptionError,
@@ -30,7 +32,7 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import MetastoreCatalog, open_catalog
-from paimon_spark.table.schema_change import AddColumn, RemoveOption, SetOption
+from paimon_spark.table.schema_change import AddColumn, DropColumn, RemoveOption, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import load_table, table_exists
 from paimon_spark.table.undo_create import undo_create
@@ -240,11 +242,18 @@ def test_options_are_copied_at_creation_and_after_changes(catalog: MetastoreCata
     assert "snapshot.num-retained.min" not in _record(catalog).parameters
 
 
-def test_a_creation_that_is_undone_leaves_no_name(catalog: MetastoreCatalog) -> None:
+def test_a_creation_that_is_undone_leaves_no_name(catalog: MetastoreCatalog, tmp_path: Path) -> None:
     catalog.create_table("d", "u", SCHEMA)
     undo_create(catalog.table_path("d", "u"), catalog.options)
     assert catalog.tables("d") == ["t"]
     catalog.create_table("d", "u", SCHEMA)
+    external = create_schema(FIELDS, options={"path": f"{tmp_path}/there"})
+    catalog.create_table("d", "x", external)
+    catalog.drop_table("d", "x")
+    catalog.create_table("d", "x", external)  # it was there before
+    undo_create(catalog.table_path("d", "x"), catalog.options)
+    assert catalog.tables("d") == ["t", "u"]
+    assert Path(f"{tmp_path}/there/schema/schema-0").exists()
 
 
 def test_a_table_that_travels_keeps_its_metastore(catalog: MetastoreCatalog) -> None:
@@ -370,9 +379,9 @@ def test_a_metastore_that_is_gone(
     insert(table, {1: 10})
     proxy.is_gone = True
     proxy.cut()
-    with pytest.raises(CommitError, match=r"lock d\.t .* not got: The Hive metastore thrift://\S+ gave no"):
+    with pytest.raises(CommitError, match=r"lock d\.t .* not got: The Hive metastore thrift://\S+ cannot"):
         insert(table, {2: 20})
-    with pytest.raises(PaimonError, match="gave no answer to get_table"):
+    with pytest.raises(PaimonError, match="cannot be reached"):
         catalog.load_table("d", "t")
     proxy.is_gone = False
     assert rows_of(catalog.load_table("d", "t")) == {1: 10}
@@ -383,20 +392,24 @@ def test_a_metastore_that_is_gone(
     assert both.tables("d") == ["t"]
 
 
-def test_a_schema_that_the_metastore_was_not_told_of(
+def test_a_schema_that_the_metastore_does_not_take_is_not_made(
     catalog: MetastoreCatalog, proxy: HiveProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise PaimonError("The Hive metastore is gone.")
-
-    table = catalog.load_table("d", "t")
-    with monkeypatch.context() as patched:
-        patched.setattr(HiveMetastore, "schema_changed", refuse)
-        with pytest.raises(PaimonError, match=r"was made \(schema 1\).*is gone.*sys\.repair"):
-            alter_table(table, [SetOption("snapshot.num-retained.min", "5")])
-    assert catalog.load_table("d", "t").schema.options["snapshot.num-retained.min"] == "5"
-    assert catalog.repair("d", "t") == []
-    assert _record(catalog).parameters["snapshot.num-retained.min"] == "5"
+    monkeypatch.setattr("paimon_spark.metastore.hive_client._PAUSE_SECONDS", 0.01)
+    wide = [DataField(0, "a", IntType()), DataField(1, "b", VarCharType(9)), DataField(2, "c", IntType())]
+    catalog.create_table("d", "w", create_schema(wide))
+    table = catalog.load_table("d", "w")
+    with pytest.raises(PaimonError, match=r"d\.w was not changed.*incompatible.*col\.type\.changes' = 'false'"):
+        alter_table(table, [DropColumn(("b",))])
+    assert catalog.load_table("d", "w").schema.id == 0
+    proxy.is_gone = True
+    proxy.cut()
+    with pytest.raises(PaimonError, match=r"d\.w was not changed.*cannot be reached"):
+        alter_table(table, [SetOption("snapshot.num-retained.min", "5")])
+    proxy.is_gone = False
+    assert catalog.load_table("d", "w").schema.id == 0
+    alter_table(table, [DropColumn(("c",))])
+    assert [column.name for column in _record(catalog, "w").sd.cols] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -436,6 +449,16 @@ def test_hive_site(tmp_path: Path, hive: HiveServer, monkeypatch: pytest.MonkeyP
     assert "default" in open_catalog(str(tmp_path / "wh"), {"metastore": "hive"}).databases()
     site("thrift://127.0.0.1:1")
     assert "default" in open_catalog(str(tmp_path / "wh"), {"metastore": "hive", "uri": hive.uri}).databases()
+
+
+def test_the_command_line_names_its_tables(
+    catalog: MetastoreCatalog, options: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    insert(catalog.load_table("d", "t"), {1: 10})
+    given = [word for key, text in options.items() for word in ("-o", f"{key}={text}")]
+    assert main(["read", "d.t", "--warehouse", catalog.warehouse, "--json", *given]) == 0
+    assert json.loads(capsys.readouterr().out) == {"k": 1, "v": 10}
+    assert main(["tags", "d.nothing", "--warehouse", catalog.warehouse, *given]) != 0
 
 
 def test_arrow_tables_have_names(catalog: MetastoreCatalog, options: dict[str, str]) -> None:

@@ -105,6 +105,7 @@ def test_names_and_databases(run: Run, client: HiveClient, warehouse: str) -> No
     assert client.call("get_all_tables", "d") == []
 
 
+@pytest.mark.parametrize("run", ["text"], indirect=True)
 def test_a_query_that_fails_leaves_no_name(run: Run, client: HiveClient) -> None:
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         run("CREATE TABLE h.d.broken AS SELECT 1 / id AS k FROM range(3)")
@@ -133,6 +134,7 @@ def test_an_external_table(run: Run, client: HiveClient, tmp_path: Path) -> None
     run("DROP DATABASE h.e CASCADE")
 
 
+@pytest.mark.parametrize("run", ["catalog"], indirect=True)
 def test_frames_streams_and_other_doors(
     session: SparkSession, run: Run, tmp_path: Path, warehouse: str, options: dict[str, str]
 ) -> None:

@@ -20,6 +20,7 @@ public class HiveServer {
         conf.set("hive.txn.timeout", args[1]);
         conf.set("hive.timedout.txn.reaper.start", "1s");
         conf.set("hive.timedout.txn.reaper.interval", "1s");
+        conf.set("hive.metastore.disallow.incompatible.col.type.changes", args[2]);
         conf.set("hive.in.test", "true");
         TxnDbUtil.setConfValues(conf);
         TxnDbUtil.prepDb(conf);

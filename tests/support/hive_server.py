@@ -56,8 +56,11 @@ def java_catalog() -> tuple[str, list[str]]:
 
 
 @contextmanager
-def hive_server() -> Iterator[HiveServer]:
+def hive_server(*, strict: bool = True) -> Iterator[HiveServer]:
     """Start the metastore; it ends with the context.
+
+    Args:
+        strict: whether it refuses that a column takes the place of one of another type, which is Hive's default.
 
     Raises:
         OSError: there is no Java.
@@ -68,7 +71,7 @@ def hive_server() -> Iterator[HiveServer]:
         command = ["java", "-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
         command += [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
         command += ["-cp", os.pathsep.join([_compiled(jars), *jars]), "HiveServer"]
-        command += [f"{folder}/warehouse", f"{LOCK_SECONDS}s"]
+        command += [f"{folder}/warehouse", f"{LOCK_SECONDS}s", str(strict).lower()]
         with (Path(folder) / "errors").open("w+") as errors:
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder
