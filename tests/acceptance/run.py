@@ -17,8 +17,8 @@ File syntax (sqllogictest-like; blocks are separated by blank lines; `#` starts 
                                df.write.format("paimon").mode(MODE).options(..).save(path)
   save error REGEX TABLE MODE [k=v;...]
   let NAME = SQL               first value of the SQL's first row, used later as ${NAME}
-  now NAME                     current epoch milliseconds, used later as ${NAME}; sleeps before and after, so that
-                               every commit lies clearly on one side
+  now NAME [seconds]           current epoch milliseconds, used later as ${NAME}; sleeps before and after, so that
+                               every commit lies clearly on one side, also of the time in whole seconds
   stream VIEW TABLE [k=v;k=v]  temp view VIEW := all rows of readStream.format("paimon").options(..).load(path of
                                TABLE), trigger availableNow; `checkpoint=NAME` among the options: goes on where the
                                last stream with that NAME ended
@@ -50,8 +50,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-CLEARLY_APART_SECONDS = 1.1
-"""`now` waits so long before and after: longer than the resolution of any clock in the format."""
+APART_SECONDS = 0.05
+"""`now` waits so long before and after: snapshots have milliseconds."""
+SECONDS_APART = 1.1
+"""`now NAME seconds` waits so long: the case rounds the time to seconds."""
 
 
 def render(value: Any) -> str:
@@ -216,10 +218,12 @@ class Run:
             raise AssertionError(f"unknown directive {word}")
         directive(rest.strip(), body)
 
-    def _now(self, name: str, _body: str) -> None:
-        time.sleep(CLEARLY_APART_SECONDS)
+    def _now(self, rest: str, _body: str) -> None:
+        name, _, precision = rest.partition(" ")
+        pause = SECONDS_APART if precision == "seconds" else APART_SECONDS
+        time.sleep(pause)
         self.values[name] = int(time.time() * 1000)
-        time.sleep(CLEARLY_APART_SECONDS)
+        time.sleep(pause)
 
     def _let(self, rest: str, body: str) -> None:
         name, query = rest.split("=", 1)
