@@ -111,6 +111,21 @@ def test_rows_that_are_changed_keep_their_ids(spark: SparkSession, warehouse: Pa
     }  # fmt: skip
 
 
+def test_a_query_for_ids_reads_no_file_without_them(spark: SparkSession, warehouse: Path) -> None:
+    options = "'row-tracking.enabled'='true', 'data-evolution.enabled'='true', 'write-only'='true'"
+    spark.sql(f"CREATE TABLE tracked.db.ids (k INT) TBLPROPERTIES ({options})")
+    for k in (0, 1, 2):
+        spark.sql(f"INSERT INTO tracked.db.ids VALUES ({k})")
+    entries = load_table(str(warehouse / "db.db/ids")).manifests
+    latest = load_table(str(warehouse / "db.db/ids")).snapshots.latest()
+    assert latest is not None
+    (gone,) = (entry.file.file_name for entry in entries.live_entries(latest) if entry.file.first_row_id == 1)
+    next(warehouse.rglob(gone)).unlink()
+    for condition, found in (("= 2", [2]), ("IN (0, 2)", [0, 2]), ("= 0 OR _ROW_ID > 1", [0, 2]), ("> 7", [])):
+        rows = spark.sql(f"SELECT k FROM tracked.db.ids WHERE _ROW_ID {condition}").collect()
+        assert sorted(row.k for row in rows) == found
+
+
 def test_nobody_writes_ids_of_his_own(spark: SparkSession, warehouse: Path) -> None:
     rows = spark.createDataFrame([(9, "z", 0)], "k INT, v STRING, _ROW_ID BIGINT")
     with pytest.raises(Exception, match="_ROW_ID"):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paimon_spark.read.metadata_columns import PARTITION
-from paimon_spark.read.metadata_pruning import pruned_metadata_fields
+from paimon_spark.read.metadata_pruning import planned_metadata_fields
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jvm.answer_proxy import java_entry
@@ -218,4 +218,4 @@ def pushed_down(view: RowView, table: FileStoreTable, predicate: Tree) -> tuple[
     schema = table.schema
     partition = () if schema.has_field(PARTITION) else schema.partition_keys
     ours = to_predicate(predicate, schema.fields, partition)
-    return ours, None if ours is not None else to_predicate(predicate, pruned_metadata_fields(schema))
+    return ours, None if ours is not None else to_predicate(predicate, planned_metadata_fields(schema))

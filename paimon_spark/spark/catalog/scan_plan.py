@@ -101,7 +101,7 @@ class ScanPlan:
         table, source = self.read_table, self.source
         plan = TableScan(table, source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
         if self.metadata_predicates:
-            plan = prune_by_metadata(plan, all_of(self.metadata_predicates))
+            plan = prune_by_metadata(plan, self.metadata_predicates)
         plan = self._of_known_partitions(plan)
         refuse_merged_splits(self.table, plan.splits, self.metadata)
         return plan

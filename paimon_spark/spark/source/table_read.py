@@ -75,6 +75,6 @@ class TableRead:
         columns = [name for name in names if name in own]
         plan = scan.select(columns=columns, predicate=predicate, parallelism=cores_here()).plan()
         if files is not None:
-            plan = prune_by_metadata(plan, Leaf("in", FILE_PATH, tuple(files)))
+            plan = prune_by_metadata(plan, [Leaf("in", FILE_PATH, tuple(files))])
         refuse_merged_splits(plan.table, plan.splits, metadata)
         return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)

@@ -1,0 +1,63 @@
+"""Files whose rows have other ids than a query asks for are not read, where ids of rows follow each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark import create_table
+from paimon_spark.read.metadata_pruning import planned_metadata_fields, prune_by_metadata
+from paimon_spark.read.plan import ReadPlan
+from paimon_spark.read.row_tracking import read_tracked
+from paimon_spark.spec.predicate import And, Leaf, Or, Predicate
+from paimon_spark.spec.special_fields import ROW_ID
+from paimon_spark.table.table import load_table
+from tests.support.plans import plan_of
+
+TRACKED = {"row-tracking.enabled": "true", "compaction.min.file-num": "50"}
+ID = ROW_ID.name
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> ReadPlan:
+    """Three files of two rows each."""
+    path = tmp_path_factory.mktemp("evolving") / "t"
+    table = create_table(str(path), pa.schema([("k", pa.int32())]), **TRACKED, **{"data-evolution.enabled": "true"})
+    for k in (0, 2, 4):
+        table.append(pa.table({"k": pa.array([k, k + 1], pa.int32())}))
+    return plan_of(load_table(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("predicates", "kept"),
+    [
+        ([Leaf("eq", ID, (0,))], [0]),
+        ([Leaf("in", ID, (1, 5))], [0, 4]),
+        ([Leaf("in", ID, (6, 7))], []),
+        ([Leaf("ge", ID, (1,)), Leaf("le", ID, (2,))], [0, 2]),
+        ([Or((Leaf("eq", ID, (0,)), Leaf("eq", ID, (3,))))], [0, 2]),
+        ([And((Leaf("eq", ID, (0,)), Leaf("in", ID, (2, 3))))], []),
+        ([Or((Leaf("eq", ID, (0,)), Leaf("eq", "__paimon_bucket", (7,))))], [0, 2, 4]),
+        ([Leaf("eq", ID, (0,)), Leaf("eq", "__paimon_bucket", (7,))], []),
+        ([Leaf("eq", ID, (3,)), Leaf("eq", "__paimon_bucket", (0,))], [2]),
+    ],
+)
+def test_files_with_other_ids_are_left_out(plan: ReadPlan, predicates: list[Predicate], kept: list[int]) -> None:
+    pruned = prune_by_metadata(plan, predicates)
+    assert sorted(file.first_row_id or 0 for split in pruned.splits for file in split.files) == kept
+    fields = (*plan.fields, ROW_ID)
+    rows = [
+        row
+        for split in pruned.splits
+        for batch in read_tracked(plan.table, split, fields, None)
+        for row in batch.to_pylist()
+    ]
+    assert sorted((row["k"], row[ID]) for row in rows) == [(k + n, k + n) for k in kept for n in (0, 1)]
+
+
+def test_ids_that_rows_of_a_file_have_of_their_own_leave_out_none(tmp_path: Path) -> None:
+    """A compaction keeps the ids of rows in its file: they need not follow each other."""
+    create_table(str(tmp_path / "t"), pa.schema([("k", pa.int32())]), **TRACKED)
+    assert ROW_ID not in planned_metadata_fields(load_table(str(tmp_path / "t")).schema)
