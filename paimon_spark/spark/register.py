@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _PROBE = "import paimon_spark.commit.file_store_commit"  # pulls in whatever tasks need besides PySpark
-_KEPT_MILLIS = "MIMALLOC_PURGE_DELAY"
 _HINT = (
     "set the environment variable PYSPARK_PYTHON to this interpreter before the session starts: "
     "os.environ['PYSPARK_PYTHON'] = sys.executable"
@@ -43,7 +42,6 @@ def register(spark: SparkSession) -> None:
             its own interpreter either; the message says what to set.
     """
     _choose_workers(spark)
-    _release_memory_early(spark)
     if not is_connect(spark):
         from paimon_spark.spark.jvm.warm_up import warm_up  # needs py4j, which a Connect client may lack
 
@@ -106,16 +104,6 @@ def _preparing(
         return new
 
     return new_session
-
-
-def _release_memory_early(spark: SparkSession) -> None:
-    """Let Arrow in the Python workers of a session give freed memory back at once (see `memory`).
-
-    Its allocator reads that from the environment when it is loaded, which in a worker is before any code of ours runs.
-    """
-    context = getattr(spark, "_sc", None)  # the workers of a Connect session are the server's matter
-    if context is not None and _KEPT_MILLIS not in os.environ:
-        context.environment.setdefault(_KEPT_MILLIS, "10")
 
 
 def _choose_workers(spark: SparkSession) -> None:

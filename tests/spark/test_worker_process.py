@@ -1,15 +1,11 @@
 """Workers of Spark's between tasks: what PySpark looks up again before each."""
 
-import os
 import zipfile
 import zipimport
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
 
 from paimon_spark.spark.source import worker_process
 from paimon_spark.spark.source.worker_process import speed_up_worker
@@ -62,14 +58,3 @@ def test_outside_a_task_nothing_is_changed() -> None:
     before = zipimport.zipimporter.invalidate_caches
     speed_up_worker()
     assert zipimport.zipimporter.invalidate_caches is before
-
-
-def _kept_millis(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        yield pa.RecordBatch.from_pydict({"value": [os.environ.get("MIMALLOC_PURGE_DELAY")]})
-
-
-@pytest.mark.spark
-def test_workers_give_memory_back_early(spark: SparkSession) -> None:
-    (row,) = spark.range(0, 1, 1, 1).mapInArrow(_kept_millis, "value string").collect()
-    assert row.value == os.environ.get("MIMALLOC_PURGE_DELAY", "10")
