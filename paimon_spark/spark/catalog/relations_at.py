@@ -46,7 +46,8 @@ def frame_at(frame: DataFrame, table: FileStoreTable, snapshot_id: int) -> DataF
 def tree_at(gateway: Gateway, tree: JavaObject, table: FileStoreTable, snapshot_id: int) -> JavaObject:
     """Return a plan or an expression whose relations of a table (by path and branch) read a snapshot of it."""
     relations = new_object(gateway, "PaimonRelations", (_TREE, tree))
-    found = list(relations.found())
+    java_found = relations.found()  # no iterator: it ends by a Java exception, which is 80 calls
+    found = [java_found.get(index) for index in range(java_found.size())]
     whole = [relation.withMetadataColumns() if relations.namesMetadata(relation) else relation for relation in found]
     others = [_at(gateway, relation, table, snapshot_id) for relation in whole]
     if all(other is relation for other, relation in zip(others, whole, strict=True)):

@@ -16,7 +16,7 @@ from paimon_spark.spark.hooks.row_level_plans import Target
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
-from paimon_spark.spark.jvm.plan_tables import java_list, python_object, scala_seq
+from paimon_spark.spark.jvm.plan_tables import column_ids, java_list, python_object, scala_seq
 from paimon_spark.spark.sql.merge_pruning import Equality
 from paimon_spark.spark.sql.merge_rows import Clause, MergeRows, MergeStatement
 from paimon_spark.spark.sql.merge_strategy import Action, ClauseShape, Comparison, MergeShape
@@ -108,20 +108,18 @@ class AnalyzedMerge(MergeStatement):
 
     def _source(self) -> JavaObject:
         """The plan of the source, with those of its metadata columns that the statement names."""
-        source = self.plan.sourceTable()
-        visible = java_list(source.output())
-        named = {str(attribute.exprId()) for attribute in java_list(self.plan.references().toSeq())}
-        named -= {str(attribute.exprId()) for attribute in visible}
+        source, gateway = self.plan.sourceTable(), self.target.gateway
+        named = column_ids(gateway, self.plan.references()) - column_ids(gateway, source.output())
         hidden = [column for column in java_list(source.metadataOutput()) if str(column.exprId()) in named]
         if not hidden:
             return source
-        return compat.PROJECT(self.target.gateway, scala_seq(self.target.gateway, [*visible, *hidden]), source)
+        return compat.PROJECT(gateway, scala_seq(gateway, [*java_list(source.output()), *hidden]), source)
 
     @cached_property
     def _compared(self) -> list[_Compared]:
         """The parts of ON that compare a column of the target with a value of the source."""
         own = {str(attribute.exprId()): attribute.name() for attribute in self.target.attributes}
-        others = {str(attribute.exprId()) for attribute in java_list(self.plan.sourceTable().output())}
+        others = column_ids(self.target.gateway, self.plan.sourceTable().output())
         found = []
         for part in self._parts:
             if part.getClass().getSimpleName() != "EqualTo":
@@ -130,7 +128,7 @@ class AnalyzedMerge(MergeStatement):
                 is_cast = column.getClass().getSimpleName() == "Cast"
                 plain = column.child() if is_cast else column
                 is_column = plain.getClass().getSimpleName() == "AttributeReference"
-                if is_column and str(plain.exprId()) in own and _named(value) <= others:
+                if is_column and str(plain.exprId()) in own and self._named(value) <= others:
                     found.append(_Compared(own[str(plain.exprId())], value, not is_cast))
                     break
         return found
@@ -171,12 +169,16 @@ class AnalyzedMerge(MergeStatement):
 
     def _reads_target(self) -> bool:
         """Whether a condition or a value of a clause names a column of the target, or a metadata column of it."""
-        relation = self.target.relation
-        own = {str(a.exprId()) for a in (*self.target.attributes, *java_list(relation.metadataOutput()))}
+        gateway, relation = self.target.gateway, self.target.relation
+        own = column_ids(gateway, relation.output()) | column_ids(gateway, relation.metadataOutput())
         actions = [action for actions in self._clauses for action in actions]
         values = [value for action in actions for value in action.values.values()]
         conditions = [action.condition for action in actions if action.condition is not None]
-        return any(not own.isdisjoint(_named(expression)) for expression in (*values, *conditions))
+        return any(not own.isdisjoint(self._named(expression)) for expression in (*values, *conditions))
+
+    def _named(self, expression: JavaObject) -> set[str]:
+        """The ids of the columns that an expression names."""
+        return column_ids(self.target.gateway, expression.references())
 
     def _may_fail(self) -> bool:
         """Whether a condition or value may be an error for some rows: all but columns and literals."""
@@ -241,11 +243,6 @@ class _Known:
         self._count += 1
         same_text.append((plain, self._count))
         return self._count
-
-
-def _named(expression: JavaObject) -> set[str]:
-    """The ids of the columns that an expression names."""
-    return {str(attribute.exprId()) for attribute in java_list(expression.references().toSeq())}
 
 
 def _without_name(value: JavaObject) -> JavaObject:

@@ -25,7 +25,7 @@ from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
-from paimon_spark.spark.jvm.plan_tables import java_list, python_object
+from paimon_spark.spark.jvm.plan_tables import column_ids, python_object
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.sql.merge import run_merge
@@ -74,8 +74,8 @@ class StatementProxy(FunctionProxy):
             )
         if not isinstance(table, TableProxy) or relation.identifier().isEmpty():
             return statement
-        named = {str(attribute.exprId()) for attribute in java_list(statement.references().toSeq())}
-        metadata = {str(attribute.exprId()) for attribute in java_list(relation.metadataOutput())}
+        named = column_ids(self.gateway, statement.references())
+        metadata = column_ids(self.gateway, relation.metadataOutput())
         target = Target(self.gateway, relation, with_metadata=not metadata.isdisjoint(named))
         work = self._work(target, table, statement)
         if work is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +22,7 @@ from paimon_spark.spark.catalog.relations_at import changed, relation_at
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_expressions import aligned_assignments
-from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.jvm.plan_tables import column_ids, java_list, scala_seq
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
@@ -45,7 +46,7 @@ class Target:
     with_metadata: bool = False
     """Whether the statement names metadata columns of the table: by the ids that this very relation gives them."""
 
-    @property
+    @cached_property
     def attributes(self) -> list[JavaObject]:
         """The columns, in order."""
         return java_list(self.relation.output())
@@ -134,8 +135,7 @@ class Target:
         """
         keys = table.schema.partition_keys
         own = {attribute.name(): attribute for attribute in self.attributes if attribute.name() in keys}
-        named = java_list(condition.references().toSeq())
-        if any(all(str(a.exprId()) != str(key.exprId()) for key in own.values()) for a in named):
+        if column_ids(self.gateway, condition.references()) - {str(key.exprId()) for key in own.values()}:
             return None
         found = live_partitions_of(table)
         fields = table.schema.partition_fields
@@ -166,7 +166,7 @@ class Target:
 
     def columns_of(self, expressions: Sequence[JavaObject]) -> list[str]:
         """The columns of the table that expressions name."""
-        named = {str(a.exprId()) for expression in expressions for a in java_list(expression.references().toSeq())}
+        named = set[str]().union(*(column_ids(self.gateway, each.references()) for each in expressions))
         return [attribute.name() for attribute in self.attributes if str(attribute.exprId()) in named]
 
     def assigned(self, assignments: JavaObject) -> dict[str, JavaObject]:

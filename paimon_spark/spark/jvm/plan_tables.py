@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.java_sources import shared_object
 
 
 def catalog_table(gateway: Gateway, state: JavaObject, relation: JavaObject) -> JavaObject | None:
@@ -34,6 +35,11 @@ def catalog_ident(gateway: Gateway, state: JavaObject, relation: JavaObject) -> 
 def java_list(sequence: JavaObject) -> list[Any]:
     """The elements of a Scala sequence, in one call each: py4j's iterators end by a Java exception, 80 calls more."""
     return [sequence.apply(index) for index in range(sequence.size())]
+
+
+def column_ids(gateway: Gateway, columns: JavaObject) -> set[str]:
+    """The ids of columns, a Scala sequence or ``AttributeSet``: one call where a list of them takes three for each."""
+    return set(filter(None, str(shared_object(gateway, "PaimonColumns").ids(columns)).split("\n")))
 
 
 def java_map(scala_map: JavaObject) -> dict[str, Any]:
