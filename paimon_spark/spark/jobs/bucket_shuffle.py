@@ -145,8 +145,6 @@ def write_to_buckets(
     if merge is not None:
         given = pa.schema([column.with_name(name) for column, name in zip(given, merge.names, strict=True)])
     arrow_schema = given if merge is None else merge.data_schema
-    # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
-    rows = df.toDF(*(str(number) for number in range(len(df.columns))))
     assignment = None
     if table.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         mode = None if overwrite is None else overwrite.kind
@@ -155,11 +153,14 @@ def write_to_buckets(
         table, arrow_schema, overwrite, shuffled=True, assignment=assignment, operation=operation, rows_of=rows_of
     )
     write = replace(write, stream=stream)
-    if clusters_writes(table.schema):
-        return run_write(clustered_rows(rows, write.plan), write, accepts=accepts)
-    batches = rows_at_hand(rows)
+    clusters = clusters_writes(table.schema)
+    batches = None if clusters else rows_at_hand(df)
     if batches is not None:
         return _write_here(df, batches, write, given, assignment, accepts=accepts, merge=merge)
+    # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
+    rows = df.toDF(*(str(number) for number in range(len(df.columns))))
+    if clusters:
+        return run_write(clustered_rows(rows, write.plan), write, accepts=accepts)
     if together:
         if assignment is not None:
             rows, write = packed(rows, arrow_schema, assignment, 1), replace(write, packed=True)
