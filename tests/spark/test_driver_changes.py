@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_spark import PaimonTable
 from paimon_spark.spark.catalog import driver_read
 from paimon_spark.spark.session import rows_at_hand
 from tests.support import seeds
@@ -99,6 +100,19 @@ def test_explain_says_who_does_the_work(spark: SparkSession, warehouse: Path, mo
         assert "by tasks" in explained(f"DELETE FROM {table} WHERE id = 1")
     assert "by tasks" in explained(f"UPDATE {table} SET v = 'x' WHERE id IN (SELECT id FROM {table})")
     assert spark.table(table).count() == 12
+
+
+@pytest.mark.parametrize("kind", ["keyed", "dynamic", "lookup"])
+def test_no_job_runs_by_methods(spark: SparkSession, warehouse: Path, kind: str) -> None:
+    table = PaimonTable.for_path(spark, f"{warehouse}/db.db/{made(spark, f'methods_{kind}', KINDS[kind])}")
+    updated, deleted = [], []
+    where = "id = 1 AND c = '1'"  # CHAR: as padded
+    assert jobs(spark, lambda: updated.append(table.update({"v": "concat(v, c)"}, where=where))) == 0
+    assert jobs(spark, lambda: deleted.append(table.delete("id IN (3, 4)"))) == 0
+    assert (updated[0].num_updated_rows, deleted[0].num_deleted_rows) == (1, 2)
+    found = {row.id: row.v for row in table.to_df().collect()}
+    assert {*found} == {0, 1, 2, 5, 6, 7, 8, 9, 10, 11}
+    assert found[1] == "v11   "
 
 
 def random_statement(chance: random.Random, table: str) -> str:

@@ -19,7 +19,7 @@ from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import metadata_fields
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
-from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.loading import CHANGED, LoadedTable
 from paimon_spark.spark.catalog.native_scan import note_refusal
 from paimon_spark.spark.catalog.saved_table import SaveBuilderProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
@@ -33,7 +33,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import Value, java_proxy, none_of
 from paimon_spark.spark.jvm.features import STREAMS, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of, named_text
-from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.jvm.plan_tables import OPTIONS, java_list, scala_seq, with_field
 from paimon_spark.spark.jvm.spark_errors import MISFITS
 from paimon_spark.spark.session.pyspark_members import java_session, java_state
 from paimon_spark.spark.source.read_columns import find_field, match_columns, read_columns
@@ -213,8 +213,9 @@ def read_relation(
             condition = _spark_condition(predicate, columns, padded=schema is None and request.snapshot_id is None)
             if condition is None:
                 return None
+    given = {} if request.snapshot_id is None else {CHANGED: "true"}
     try:
-        return _plan(gateway, state, proxy, condition, names, names if schema is None else schema.names)
+        return _plan(gateway, state, proxy, given, condition, names, names if schema is None else schema.names)
     except MISFITS as error:
         note_refusal(error)
         return None
@@ -301,6 +302,7 @@ def _plan(
     gateway: Gateway,
     state: JavaObject,
     proxy: PathTableProxy | PathSystemTableProxy,
+    options: Mapping[str, str],
     condition: str | None,
     names: Sequence[str] | None,
     shown: Sequence[str] | None,
@@ -308,6 +310,8 @@ def _plan(
     """Return a relation below a filter and a projection."""
     nothing = gateway.jvm.scala.Option.empty()
     relation = compat.RELATION.of(gateway).create(java_proxy(proxy), nothing, nothing)
+    if options:
+        relation = with_field(relation, OPTIONS, gateway.options(options))
     return _chosen(gateway, state, relation, names, shown, condition)
 
 

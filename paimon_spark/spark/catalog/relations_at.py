@@ -19,7 +19,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import python_object
+from paimon_spark.spark.jvm.plan_tables import OPTIONS, TABLE, python_object, with_field
 from paimon_spark.spark.session.pyspark_members import java_frame, java_session
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.source.source_options import read_request
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
-TABLE, OPTIONS = 0, 4  # fields of DataSourceV2Relation
 
 
 def frame_at(frame: DataFrame, table: FileStoreTable, snapshot_id: int) -> DataFrame:
@@ -70,7 +69,7 @@ def _at(gateway: Gateway, relation: JavaObject, table: FileStoreTable, snapshot_
             return relation
         if proxy.view is not ROWS or any(key in POINTS_OF_TIME for key in read_request(proxy.given).options):
             return relation
-        return changed(relation, TABLE, java_proxy(proxy.at_snapshot(snapshot_id)))
+        return with_field(relation, TABLE, java_proxy(proxy.at_snapshot(snapshot_id)))
     given = gateway.string_dict(relation.options().asCaseSensitiveMap())
     if any(key.lower().startswith(("scan.", "incremental-")) for key in given):
         return relation
@@ -84,12 +83,7 @@ def relation_at(gateway: Gateway, relation: JavaObject, snapshot_id: int) -> Jav
     whole = proxy.loaded.table.reading_level_0()
     if whole is not proxy.loaded.table:
         loaded = replace(proxy.loaded, table=whole)
-        relation = changed(relation, TABLE, java_proxy(TableProxy(gateway, proxy.catalog_name, loaded)))
-    return changed(relation, OPTIONS, gateway.options({**given, "scan.snapshot-id": str(snapshot_id), CHANGED: "true"}))
-
-
-def changed(relation: JavaObject, index: int, value: JavaObject) -> JavaObject:
-    """Return a relation with another value in one field. Spark 4.3 has one more field than 4.0."""
-    values = [relation.productElement(number) for number in range(relation.productArity())]
-    values[index] = value
-    return relation.copy(*values)
+        relation = with_field(relation, TABLE, java_proxy(TableProxy(gateway, proxy.catalog_name, loaded)))
+    return with_field(
+        relation, OPTIONS, gateway.options({**given, "scan.snapshot-id": str(snapshot_id), CHANGED: "true"})
+    )

@@ -18,11 +18,11 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
 from paimon_spark.spark.catalog.partition_management import catalyst_row
-from paimon_spark.spark.catalog.relations_at import changed, relation_at
+from paimon_spark.spark.catalog.relations_at import relation_at
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_expressions import aligned_assignments
-from paimon_spark.spark.jvm.plan_tables import column_ids, java_list, scala_seq
+from paimon_spark.spark.jvm.plan_tables import OUTPUT, column_ids, java_list, scala_seq, with_field
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _NUMBER = "_paimon_partition"
 _TRACKED = (ROW_ID.name, SEQUENCE_NUMBER.name)
-_OUTPUT = 1  # field of DataSourceV2Relation
 
 
 @dataclass
@@ -199,7 +198,7 @@ class Target:
             )
         if not raw:
             return relation, {}
-        relation = changed(relation, _OUTPUT, scala_seq(self.gateway, output))
+        relation = with_field(relation, OUTPUT, scala_seq(self.gateway, output))
         visible = [*columns, *raw.values()]
         return compat.PROJECT(self.gateway, scala_seq(self.gateway, visible), relation), raw
 

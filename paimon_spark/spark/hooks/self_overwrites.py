@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spark.catalog.loading import load_catalog_table
-from paimon_spark.spark.catalog.relations_at import OPTIONS, changed, tree_at
+from paimon_spark.spark.catalog.relations_at import tree_at
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.plan_tables import java_map, python_object
+from paimon_spark.spark.jvm.plan_tables import OPTIONS, java_map, python_object, with_field
 from paimon_spark.spark.jvm.rules import add_rule
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SelfOverwriteProxy(FunctionProxy):
             own = self.gateway.string_dict(values[target].options().asCaseSensitiveMap())
             safe = {**java_map(values[given]), **own}.get(LAST_SAFE, str(latest.id))
             if own:  # Spark wants the same options of both, or of one only
-                values[target] = changed(values[target], OPTIONS, self.gateway.options({**own, LAST_SAFE: safe}))
+                values[target] = with_field(values[target], OPTIONS, self.gateway.options({**own, LAST_SAFE: safe}))
             if not own or not values[given].isEmpty():
                 values[given] = values[given].updated(LAST_SAFE, safe)
         return command.copy(*values)

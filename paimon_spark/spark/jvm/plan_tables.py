@@ -11,6 +11,9 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import shared_object
 
+TABLE, OUTPUT, OPTIONS = 0, 1, 4
+"""Fields of ``DataSourceV2Relation``."""
+
 
 def catalog_table(gateway: Gateway, state: JavaObject, relation: JavaObject) -> JavaObject | None:
     """The table that an unresolved name of a statement means, if it is in a catalog written in Python."""
@@ -50,6 +53,13 @@ def java_map(scala_map: JavaObject) -> dict[str, Any]:
 def scala_seq(gateway: Gateway, values: list[Any]) -> JavaObject:
     """A ``scala.collection.immutable.Seq``."""
     return compat.PYTHON_UTILS.of(gateway).toSeq(values).toList()
+
+
+def with_field(relation: JavaObject, index: int, value: JavaObject) -> JavaObject:
+    """Return a ``DataSourceV2Relation`` with another value in one field. Spark 4.3 has one more field than 4.0."""
+    values = [relation.productElement(number) for number in range(relation.productArity())]
+    values[index] = value
+    return relation.copy(*values)
 
 
 def active_session(gateway: Gateway) -> SparkSession:
