@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
+from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.install import FORMAT_HOOKS
 from paimon_spark.spark.jvm import warm_up
 from paimon_spark.spark.jvm.java_sources import sources
@@ -26,11 +27,13 @@ print([name for name in ("pyarrow", "paimon_spark.spark.source.data_source") if 
 
 
 def _class_of(hook: Callable[..., None]) -> str:
-    """The Java class that a hook puts into the session: an argument of it, or a text in its module."""
+    """The Java class that a hook puts into the session: an argument of it, a text in its module, or that of a rule."""
     if isinstance(hook, partial):
         return str(hook.keywords["java_class"])
     own: str | None = getattr(sys.modules[hook.__module__], "_CLASS", None)
-    return own or re.findall(r'"(Paimon\w+)"', inspect.getsource(hook))[0]
+    source = inspect.getsource(hook)
+    rules = re.findall(r"java_rules\.([A-Z_]+)\(", source)
+    return own or (_class_of(getattr(java_rules, rules[0])) if rules else re.findall(r'"(Paimon\w+)"', source)[0])
 
 
 def test_the_classes_are_those_of_the_hooks() -> None:
