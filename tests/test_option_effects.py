@@ -99,8 +99,12 @@ def test_commit_unsafe_rename(tmp_path: Path) -> None:
 
 def test_metastore() -> None:
     check_catalog_options({"metastore": "filesystem", "s3.endpoint": "x"})
-    with pytest.raises(UnsupportedError, match="'metastore' = 'hive'"):
-        check_catalog_options({"metastore": "hive"})
+    for kind in ("jdbc", "hive", "rest"):
+        check_catalog_options({"metastore": kind, "uri": "x", "client-pool-size": "5"})
+    with pytest.raises(UnsupportedError, match="'metastore' = 'glue'"):
+        check_catalog_options({"metastore": "glue"})
+    with pytest.raises(UnsupportedError, match="add 'metastore' = 'hive'"):
+        check_catalog_options({"metastore": "jdbc", "uri": "x", "location-in-properties": "true"})
 
 
 def test_branch(tmp_path: Path) -> None:

@@ -178,9 +178,6 @@ METASTORE_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 "location-in-properties",
                 "alter-table-cascade",
                 "metastore.client.class",
-                "client-pool-size",
-                "client-pool-cache.eviction-interval-ms",
-                "client-pool-cache.keys",
                 "hive.*",
             }
         ),

@@ -9,7 +9,27 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.split import SplitFile
 from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.table.deletion_vectors import deleted_rows, vectors_of
-from paimon_spark.table.table import load_table
+from paimon_spark.table.table import FileStoreTable, load_table
+
+
+def tied_values(table: FileStoreTable, snapshot_id: int) -> dict[int, set[str]]:
+    """The values (v) of keys (k) of which several rows of a snapshot have one sequence number.
+
+    Writers that did not see each other's rows give the same numbers. Which of their rows is the newer one is nowhere
+    written: it changes with the levels of their files, in Java too.
+    """
+    found: dict[tuple[int, int], list[str]] = {}
+    for entry in table.manifests.live_entries(table.snapshots.get(snapshot_id)):
+        split = SplitFile.of(entry.file, table.paths.data_file_path(entry.partition, entry.bucket, entry.file))
+        constants = partition_scalars(table, entry.partition)
+        for batch in FileRead(table, tuple(table.schema.fields), constants, key_value=True).batches(split, None):
+            for row in batch.to_pylist():
+                found.setdefault((row["k"], row["_SEQUENCE_NUMBER"]), []).append(row["v"])
+    tied: dict[int, set[str]] = {}
+    for (key, _), values in found.items():
+        if len(values) > 1:
+            tied.setdefault(key, set()).update(values)
+    return tied
 
 
 def check_files(path: str) -> None:
