@@ -174,7 +174,6 @@ METASTORE_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 "sync-all-properties",
                 "table.type",
                 "hive-conf-dir",
-                "hadoop-conf-dir",
                 "location-in-properties",
                 "alter-table-cascade",
                 "metastore.client.class",
