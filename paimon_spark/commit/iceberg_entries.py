@@ -5,7 +5,6 @@ Equals Java's ``IcebergCommitCallback.collectFileChanges``, ``createDvManifestFi
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from paimon_spark.spec.binary_row import decode_rows
 from paimon_spark.spec.data_types import DecimalType
 from paimon_spark.spec.iceberg.manifests import Content, IcebergEntry, IcebergFile, Status
 from paimon_spark.spec.iceberg.publishable import publishes_vectors
-from paimon_spark.spec.iceberg.types import has_bounds, plain_values, value_bytes
+from paimon_spark.spec.iceberg.types import has_bounds, is_nan, plain_values, value_bytes
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, FileKind, ManifestEntry
 from paimon_spark.spec.stats import decode_stats
 
@@ -216,8 +215,4 @@ def _bytes_of(field: DataField, column: pa.Array) -> list[bytes | None]:
         values = plain_values(column, field.type)
     except (UnsupportedError, pa.ArrowInvalid):  # a column that the table has no more
         return [None] * len(column)
-    return [None if each is None or _is_nan(each) else value_bytes(each, field.type) for each in values]
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    return [None if each is None or is_nan(each) else value_bytes(each, field.type) for each in values]

@@ -43,7 +43,7 @@ from paimon_spark.spec.iceberg.metadata import (
     refs_of,
 )
 from paimon_spark.spec.iceberg.publishable import VERSION
-from paimon_spark.spec.iceberg.types import Json, iceberg_schema, value_from_bytes
+from paimon_spark.spec.iceberg.types import Json, iceberg_schema, is_nan, value_from_bytes
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
 from paimon_spark.table.iceberg_location import publishes
 
@@ -456,6 +456,6 @@ def _is_within(value: Any, bounds: tuple[bool, Any, Any]) -> bool:
     has_null, low, high = bounds
     if value is None:
         return has_null
-    if isinstance(value, float) and value != value:
+    if is_nan(value):
         return True
     return low is None or high is None or low <= value <= high

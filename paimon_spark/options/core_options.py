@@ -10,9 +10,9 @@ from paimon_spark.options.option import Option, parse_memory_size
 from paimon_spark.options.registry import OPTIONS, find_option
 
 READS_LEVEL_0 = "_reads-level-0"
+"""A job of ours sets it where rows that batch reads leave out must not be lost; it is no option that users know."""
 IGNORES_LOST_FILES = "scan.ignore-lost-files"
 IGNORES_CORRUPT_FILES = "scan.ignore-corrupt-files"
-"""A job of ours sets it where rows that batch reads leave out must not be lost; it is no option that users know."""
 
 _SECRET_WORDS = ("secret", "password", "token", "access-key", "access.key", "accesskey", "credential", "sas", "auth")
 

@@ -170,8 +170,9 @@ class MetastoreCatalog(FilesystemCatalog):
         found = self._found(database, table) if is_plain_name(database) and is_plain_name(table) else None
         if found is None or not self.metastore.drop_table(database, table):
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
-        if not found.is_external and self._store(found.path).exists(found.path):
-            self._delete_table(found.path, self._store(found.path))
+        store = self._store(found.path)
+        if not found.is_external and store.exists(found.path):
+            self._delete_table(found.path, store)
 
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
         """Give a table another name, or another database; finish a rename of these names that was stopped.

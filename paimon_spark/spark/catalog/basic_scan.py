@@ -84,14 +84,15 @@ class LocalRowsProxy(BasicScanProxy):
     interfaces = (f"{_READ}.LocalScan",)
     columnar_mode = "UNSUPPORTED"
 
-    def __init__(self, gateway: Gateway, struct: spark.StructType, text: str, values: Rows) -> None:
+    def __init__(self, gateway: Gateway, struct: spark.StructType, text: str, values: Rows | bytes) -> None:
         """Hold the rows.
 
         Args:
             gateway: the JVM.
             struct: the columns.
             text: what EXPLAIN shows.
-            values: the rows, their values as Spark keeps them (``StructType.toInternal``).
+            values: the rows, their values as Spark keeps them (``StructType.toInternal``); or a stream of Arrow, in the
+                types in which Spark takes them from Python, which is empty without rows.
         """
         super().__init__(gateway)
         self.struct = struct
@@ -103,11 +104,13 @@ class LocalRowsProxy(BasicScanProxy):
 
     def answers(self) -> dict[str, Value]:
         """All answers: Java asks Python nothing more."""
-        rows = base64.b64encode(_packed_rows(self.values)).decode()
+        tag, rows = (
+            ("arrow rows", self.values) if isinstance(self.values, bytes) else ("rows", _packed_rows(self.values))
+        )
         return {
             **super().answers(),
             "description": self.text,
-            "rows": ["rows", self.struct.json(), rows],
+            "rows": [tag, self.struct.json(), base64.b64encode(rows).decode()],
             "toBatch": None,
         }
 
@@ -115,36 +118,3 @@ class LocalRowsProxy(BasicScanProxy):
 def _packed_rows(rows: Rows) -> bytes:
     """Rows as Java unpickles them."""
     return pickle.dumps([*rows], _JAVA_PICKLE_PROTOCOL)
-
-
-class ArrowRowsProxy(BasicScanProxy):
-    """A scan of rows that this process has read: no task runs."""
-
-    interfaces = (f"{_READ}.LocalScan",)
-    columnar_mode = "UNSUPPORTED"
-
-    def __init__(self, gateway: Gateway, struct: spark.StructType, text: str, stream: bytes) -> None:
-        """Hold the rows.
-
-        Args:
-            gateway: the JVM.
-            struct: the columns.
-            text: what EXPLAIN shows.
-            stream: the rows as a stream of Arrow, in the types in which Spark takes them from Python; none is empty.
-        """
-        super().__init__(gateway)
-        self.struct = struct
-        self.text = text
-        self.stream = stream
-
-    def _struct(self) -> spark.StructType:
-        return self.struct
-
-    def answers(self) -> dict[str, Value]:
-        """All answers: Java asks Python nothing more."""
-        return {
-            **super().answers(),
-            "description": self.text,
-            "rows": ["arrow rows", self.struct.json(), base64.b64encode(self.stream).decode()],
-            "toBatch": None,
-        }

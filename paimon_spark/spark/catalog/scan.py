@@ -31,7 +31,7 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.read.variant_paths import touched_paths
 from paimon_spark.spark.catalog import pushed_aggregates
-from paimon_spark.spark.catalog.basic_scan import ArrowRowsProxy, BasicScanProxy, ReaderScanProxy
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, ReaderScanProxy
 from paimon_spark.spark.catalog.driver_read import ChangedScans, is_small, rows_here
 from paimon_spark.spark.catalog.file_partitions import partition_rows
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
@@ -339,7 +339,7 @@ class ScanBuilderProxy(AnswerProxy):
         if self.changed is not None:
             plan, rows = self.changed.scanned(self.gateway, plan)
             if rows is not None:
-                return ArrowRowsProxy(self.gateway, plan.struct, f"paimon {self.loaded.name} {plan.describe()}", rows)
+                return LocalRowsProxy(self.gateway, plan.struct, f"paimon {self.loaded.name} {plan.describe()}", rows)
         return ScanProxy.of(self, self.loaded.name, plan, self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:

@@ -19,7 +19,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["picked", [...]]``                 those elements of the question's first argument, an array
 ``["proxy", {...}]``                   a proxy of Java (`described_proxy`)
 ``["rows", json, pickle]``            ``InternalRow[]`` (`LocalRowsProxy`)
-``["arrow rows", json, stream]``      the same of a stream of Arrow (`ArrowRowsProxy`)
+``["arrow rows", json, stream]``      the same of a stream of Arrow (`LocalRowsProxy`)
 ``["memory batch", json, pickle]``    a ``Batch`` of such rows (`driver_read`)
 ``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
 ``["partitions of", batch]``          its ``InputPartition[]``; its ``createReaderFactory`` is answered from then on

@@ -6,7 +6,6 @@ their Avro files have; readers of Iceberg find fields by the ids in the schemas.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.avro_codec import RECORDS_PER_BLOCK, decode_records, encode_block
 from paimon_spark.spec.avro_container import pack_block, write_packed
-from paimon_spark.spec.iceberg.types import value_bytes
+from paimon_spark.spec.iceberg.types import is_nan, value_bytes
 from paimon_spark.spec.metadata_schemas import Schema, schema_json
 
 FIRST_PARTITION_FIELD_ID: Final = 1000
@@ -424,14 +423,13 @@ class ManifestFormat:
         found = []
         for at, each in enumerate(self.partition):
             values = [entry.file.partition[at] for entry in entries]
-            numbers = [value for value in values if isinstance(value, float) and math.isnan(value)]
-            known = [value for value in values if value is not None and not _is_nan(value)]
+            known = [value for value in values if value is not None and not is_nan(value)]
             ordered = [order_of(value, each.type) for value in known]
             bounds: list[bytes | None] = [None, None]
             if known:
                 places = (ordered.index(min(ordered)), ordered.index(max(ordered)))
                 bounds = [_bound(known[place], each.type) for place in places]
-            found.append(PartitionSummary(None in values, bool(numbers), bounds[0], bounds[1]))
+            found.append(PartitionSummary(None in values, any(map(is_nan, values)), bounds[0], bounds[1]))
         return tuple(found)
 
     def described(
@@ -484,10 +482,6 @@ def _manifest_of(record: dict[str, Any], files: str) -> IcebergManifest:
 def _known(summary: dict[str, Any]) -> dict[str, Any]:
     names = ("contains_null", "contains_nan", "lower_bound", "upper_bound")
     return {name: summary.get(name) for name in names}
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _bound(value: Any, data_type: t.DataType) -> bytes:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.file_location import plain_path
 from paimon_spark.spec.iceberg.manifests import FIRST_PARTITION_FIELD_ID, SPEC_ID, V3
 from paimon_spark.spec.iceberg.types import Json, highest_field_id
 from paimon_spark.spec.json_text import parse_json_object
@@ -353,7 +354,7 @@ def name_of(location: str, directory: str) -> str | None:
         directory: the metadata directory, without a scheme.
     """
     parent, _, name = location.rpartition("/")
-    return name if is_avro_name(name) and re.sub(r"^file:/+", "/", parent) == directory else None
+    return name if is_avro_name(name) and plain_path(parent) == directory else None
 
 
 def compare_schemas(known: Iterable[Json], ours: Mapping[int, Json]) -> bool:

@@ -6,6 +6,7 @@ and map values are those that the Parquet files have.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from decimal import Context
@@ -142,6 +143,11 @@ def plain_values(column: pa.Array, data_type: t.DataType) -> list[Any]:
             zone = getattr(column.type, "tz", None)
             column = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
     return list(column.to_pylist())
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a value is a number that no bound may be."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def value_bytes(value: Any, data_type: t.DataType) -> bytes:
