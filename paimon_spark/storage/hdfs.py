@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import OptionError, StorageError
-from paimon_spark.storage.hdfs_calls import BoundedClient
+from paimon_spark.storage.hdfs_calls import BoundedClient, is_cut
 
 _PREFIX: Final = "hadoop."
 _CONFIG: Final = "config"
@@ -24,8 +24,6 @@ _NAMESERVICES: Final = ("dfs.nameservices", "dfs.ha.namenodes.")
 _DEFAULT_PORT: Final = 8020
 _CONNECT_SECONDS: Final = 10.0
 _PAUSES_SECONDS: Final = (0.5, 2.0)
-_CUT: Final = ("disconnected", "onnection reset", "onnection refused", "roken pipe", "channel closed", "early eof")
-"""Parts of texts that tell of a connection that ended."""
 _R = TypeVar("_R")
 _CONFIG_DIRECTORIES: Final = ("HADOOP_CONF_DIR", "HADOOP_HOME")
 """Variables of the environment that lead the client to Hadoop's configuration, and so to nameservices."""
@@ -141,22 +139,15 @@ def _put(store: Any, key: str, data: bytes, *, overwrite: bool) -> None:
 
 
 def _again(deed: Callable[[], _R]) -> _R:
-    """Do what may be done twice; again where the connection to the NameNode ends, or a call has no answer.
-
-    The client can lose a call, without an error, that it sends on a connection that ends at this moment.
-    """
+    """Do what may be done twice; again where the connection to the NameNode ends, or a call has no answer."""
     for pause in _PAUSES_SECONDS:
         try:
             return deed()
         except Exception as error:
-            if not _is_cut(error):
+            if not is_cut(error):
                 raise
         time.sleep(pause)
     return deed()
-
-
-def _is_cut(error: Exception) -> bool:
-    return isinstance(error, (ConnectionError, TimeoutError)) or any(sign in str(error) for sign in _CUT)
 
 
 def write_aside(store: Any, key: str, data: bytes) -> str:

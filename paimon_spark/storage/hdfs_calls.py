@@ -11,6 +11,12 @@ ANSWER_SECONDS: Final = 40
 """A call that takes longer is given up."""
 NEXT_ANSWER_SECONDS: Final = 2
 """So long a call waits after one that was given up, until one is answered."""
+_REPEATABLE: Final = frozenset(("get_file_info", "list_status", "read", "mkdirs"))
+"""Calls that change nothing when they are sent twice."""
+_FIRST_SHARE: Final = 0.25
+"""The part of its time after which such a call is sent again on a new connection."""
+_CUT: Final = ("disconnected", "onnection reset", "onnection refused", "roken pipe", "channel closed", "early eof")
+"""Parts of texts that tell of a connection that ended."""
 _NOT_YET: Final = "org.apache.hadoop.ipc.RetriableException"
 _PAUSE_SECONDS: Final = 0.5
 
@@ -20,8 +26,10 @@ _R = TypeVar("_R")
 class BoundedClient:
     """`hdfs_native`'s client, whose calls and whose files' writes are given up after a time.
 
-    After such a call it connects anew, and waits shorter until something is answered. Reads of blocks are not bounded
-    here: DataNodes are waited for by ``dfs.client.socket-timeout``.
+    After such a call it connects anew, and waits shorter until something is answered. The client can lose a call,
+    without an error, that it sends on a connection that ends at this moment, so a call that may be sent twice is sent
+    again long before it is given up. Reads of blocks are not bounded here: DataNodes are waited for by
+    ``dfs.client.socket-timeout``.
     """
 
     def __init__(self, connect: Callable[[], Any]) -> None:
@@ -44,9 +52,20 @@ class BoundedClient:
         return file
 
     def _call(self, deed: Callable[[Any], Any], name: str) -> Any:
+        seconds = NEXT_ANSWER_SECONDS if self._silent else ANSWER_SECONDS
+        if name not in _REPEATABLE:
+            return self._call_once(deed, name, seconds)
+        try:
+            return self._call_once(deed, name, seconds * _FIRST_SHARE)
+        except Exception as error:
+            if not is_cut(error):
+                raise
+        return self._call_once(deed, name, seconds * (1 - _FIRST_SHARE))
+
+    def _call_once(self, deed: Callable[[Any], Any], name: str, seconds: float) -> Any:
         client = self._client
         try:
-            found = bounded(lambda: deed(client), name, NEXT_ANSWER_SECONDS if self._silent else ANSWER_SECONDS)
+            found = bounded(lambda: deed(client), name, seconds)
         except TimeoutError:
             self._silent, self._client = True, self._connect()
             raise
@@ -61,6 +80,11 @@ class _BoundedWriter:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
         return lambda *given, **named: bounded(lambda: method(*given, **named), name, ANSWER_SECONDS)
+
+
+def is_cut(error: Exception) -> bool:
+    """Whether the connection to the NameNode ended, or a call had no answer."""
+    return isinstance(error, (ConnectionError, TimeoutError)) or any(sign in str(error) for sign in _CUT)
 
 
 def bounded(deed: Callable[[], _R], name: str, seconds: float) -> _R:

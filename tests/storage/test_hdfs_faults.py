@@ -86,6 +86,39 @@ def test_a_rename_without_an_answer_is_asked_again(
     assert rows_of(truth(store)) == {0: 0, 1: 1}
 
 
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("mkdirs", "manifest"),
+        ("getFileInfo", "snapshot-1"),
+        ("getListing", "snapshot"),
+        ("getBlockLocations", "schema-"),
+    ],
+)
+@pytest.mark.parametrize("fault", ["silent", "reset", "lost"])
+def test_a_call_that_may_be_sent_twice_is_sent_again(
+    store: tuple[StoreServer, StoreServer, NameNodeFaults],
+    faults: NameNodeFaults,
+    table: FileStoreTable,
+    call: str,
+    name: str,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hdfs_calls, "ANSWER_SECONDS", 8)
+    file_io = table.file_io
+    path = f"{table.path}/{'schema/schema-0' if name == 'schema-' else 'snapshot/snapshot-1'}"
+    calls = {
+        "mkdirs": lambda: file_io.write_bytes(f"{table.path}/manifest/x-{fault}", b"x"),
+        "getFileInfo": lambda: file_io.exists(path),
+        "getListing": lambda: file_io.list_names(f"{table.path}/snapshot"),
+        "getBlockLocations": lambda: file_io.read_bytes(path),
+    }
+    faults.set(fault, call, name)
+    calls[call]()
+    assert faults.met == 1
+
+
 @pytest.mark.parametrize("fault", ["reset", "lost"])
 def test_a_data_file_that_is_cut_is_an_error(
     store: tuple[StoreServer, StoreServer, NameNodeFaults], faults: NameNodeFaults, table: FileStoreTable, fault: str
