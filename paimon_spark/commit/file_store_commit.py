@@ -11,11 +11,13 @@ such a read would lose its values without a word.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.commit.changes import CollectedChanges, collect_changes
+from paimon_spark.commit.commit_metrics import note_commit
 from paimon_spark.commit.conflict_detection import newer_columns
 from paimon_spark.commit.iceberg_metadata import publish_iceberg, republish_iceberg
 from paimon_spark.commit.manifest_write import ManifestWriter
@@ -323,6 +325,7 @@ def commit_part(
     writer = builder.writer
     retries = settings.retries()
     seen: int | None = None
+    begun = time.monotonic()
     while True:
         try:
             with _storage_errors_named(table):
@@ -346,6 +349,7 @@ def commit_part(
         if published:
             writer.discard(keep=builder.names)
             _delete_side_files(table, part, keep=builder.names)
+            note_commit(snapshot, builder.files, begun)
             publish_iceberg(table, snapshot, follows=latest, files=builder.files if builder.tells_all else None)
             return snapshot
         if retries.exhausted:

@@ -37,6 +37,7 @@ from paimon_spark.table.metadata_checks import (
     checked_rows,
     may_repeat,
 )
+from paimon_spark.table.scan_metrics import note_manifests
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -323,7 +324,9 @@ class ManifestStore:
         keep = self.partition_filter(predicate)
         parts: list[ManifestColumns] = []
         waiting: list[ManifestColumns] = []
-        manifests = self.prune_manifests(self.data_manifests(snapshot), predicate)
+        listed = self.data_manifests(snapshot)
+        manifests = self.prune_manifests(listed, predicate)
+        note_manifests(listed, len(manifests))
         entries = self.read_columns(manifests, statistics=statistics)
         if predicate is None and self._rows_are_counted:
             entries = checked_rows(entries, snapshot, self._paths.snapshot_path(snapshot.id))

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from paimon_spark.commit.commit_metrics import CommitMetrics, measured_commits
 from paimon_spark.commit.row_counts import reporting_to
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.row_order import clusters_writes
@@ -25,6 +26,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import LOCAL_WRITES, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import shared_object
+from paimon_spark.spark.jvm.node_metrics import reported_write_metrics, supported_write_metrics
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.source.data_source import PaimonDataSource
@@ -117,6 +119,8 @@ class RowWriteProxy(Proxy):
         self.names_errors = names_errors
         self.in_driver = in_driver
         self.opened = opened
+        self.metrics: CommitMetrics | None = None
+        """Of the commit, once it was tried."""
         self.taken = False
         """Whether the command hands over a DataFrame already."""
 
@@ -207,12 +211,12 @@ class RowWriteProxy(Proxy):
         self.toBatch()
 
     def supportedCustomMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+        """What Spark's UI shows of the commit."""
+        return supported_write_metrics(self.gateway)
 
     def reportDriverMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+        """The same, with values."""
+        return reported_write_metrics(self.gateway, self.metrics)
 
 
 class InsertProxy(Proxy):
@@ -222,6 +226,7 @@ class InsertProxy(Proxy):
 
     def __init__(self, write: RowWriteProxy) -> None:
         super().__init__(write.gateway)
+        self.write = write
         self.options = write.options
         self.overwrites = write.overwrites
         self.names_errors = write.names_errors
@@ -237,7 +242,7 @@ class InsertProxy(Proxy):
         struct = StructType.fromJson(json.loads(rows.schema().json()))
         with without_secrets(self.options):
             try:
-                with reporting_to(self.options.get(REPORT_TO)):
+                with reporting_to(self.options.get(REPORT_TO)), measured_commits() as self.write.metrics:
                     if self.in_driver:
                         self._write_here(rows, struct)
                     else:

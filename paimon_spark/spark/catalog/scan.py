@@ -51,6 +51,7 @@ from paimon_spark.spark.catalog.stream import stream_of_plan
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct, to_spark_type
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
 from paimon_spark.spark.jvm.gateway import Gateway
+from paimon_spark.spark.jvm.node_metrics import SCAN_METRICS, shows_metrics
 from paimon_spark.spark.source.aggregate_reader import AggregateReader, CountReader
 from paimon_spark.spark.source.stream_source import batch_options
 from paimon_spark.spark.sql.read_version import with_read_options
@@ -392,6 +393,7 @@ class ScanProxy(BasicScanProxy):
         return {
             **super().answers(),
             **({} if may_need_position_filter(self.plan.table) else {"get": None}),
+            "supportedCustomMetrics": ["metrics", SCAN_METRICS if shows_metrics(self.gateway) else []],
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
@@ -441,7 +443,10 @@ class ScanProxy(BasicScanProxy):
             value = rows_here(self.plan.struct, reader)
         else:
             value = python_batch(self.plan.struct, reader)
-        return Reply(value, once=True, remember={"description": self._describe(question.settings)})
+        shown: dict[str, Value] = {"description": self._describe(question.settings)}
+        if shows_metrics(self.gateway):
+            shown["reportDriverMetrics"] = ["metric values", self.plan.metrics()]
+        return Reply(value, once=True, remember=shown)
 
     def _asked_stream(self, _question: Question) -> Reply:
         """The same table as a stream."""

@@ -27,6 +27,7 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, all_of
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.scan_metrics import ScanMetrics, measured_scan
 from paimon_spark.table.support import check_readable
 
 if TYPE_CHECKING:
@@ -86,15 +87,26 @@ class ScanPlan:
         """All predicates as one; None without any."""
         return all_of(self.predicates) if self.predicates else None
 
-    @cached_property
+    @property
     def plan(self) -> ReadPlan:
         """Snapshot and files, read from the manifests once.
 
         Raises:
             TableNotFoundError: the table had no snapshot when it was loaded, and has been dropped since.
         """
-        if self.known_plan is not None:
-            return self.known_plan
+        return self._measured_plan[0] if self.known_plan is None else self.known_plan
+
+    @property
+    def planning(self) -> ScanMetrics | None:
+        """What planning looked at; None where the files were known before."""
+        return self._measured_plan[1] if self.known_plan is None else None
+
+    @cached_property
+    def _measured_plan(self) -> tuple[ReadPlan, ScanMetrics]:
+        with measured_scan() as metrics:
+            return self._planned(), metrics
+
+    def _planned(self) -> ReadPlan:
         if self.source is None:
             self.table.snapshots.check_table_there()
         columns = tuple(self._read_fields())
@@ -174,7 +186,7 @@ class ScanPlan:
     @property
     def is_planned(self) -> bool:
         """Whether its files are known."""
-        return self.known_plan is not None or "plan" in vars(self)
+        return self.known_plan is not None or "_measured_plan" in vars(self)
 
     def on(self, source: ReadSource) -> ScanPlan:
         """This scan with a source that is known already, which is not looked up again."""
@@ -235,6 +247,21 @@ class ScanPlan:
         merged = sum(not getattr(split, "raw_convertible", False) for split in self.plan.splits)
         return ", ".join([*parts, *([f"merged splits={merged}"] if merged else [])])
 
+    def metrics(self) -> dict[str, int]:
+        """For Spark's UI: values of `SCAN_METRICS`."""
+        splits, planning = self.plan.splits, self.planning
+        files = {file.name: file.size for split in splits for file in split.files}
+        snapshot = self.plan.snapshot
+        return {
+            **({} if snapshot is None else {"scannedSnapshotId": snapshot.id}),
+            "resultedTableFiles": len(files),
+            "resultedTableBytes": sum(files.values()),
+            "numSplits": len(splits),
+            "mergedSplits": sum(not getattr(split, "raw_convertible", False) for split in splits),
+            "numPartitions": len(self.partitions),
+            **({} if planning is None else _planning_metrics(planning, len(files))),
+        }
+
     def describe(self) -> str:
         """For EXPLAIN: columns, the filter that our reader evaluates, and the files that are left."""
         parts = [f"columns=[{', '.join(_shown(self.struct))}]"]
@@ -262,6 +289,14 @@ class ScanPlan:
             return with_paths([column for column, _ in wanted], self.touched)
         narrowed = [replace(column, type=_narrowed(column.type, shown)) for column, shown in wanted]
         return with_paths(narrowed, self.touched)
+
+
+def _planning_metrics(planning: ScanMetrics, files: int) -> dict[str, int]:
+    return {
+        "planningDuration": planning.millis,
+        "scannedManifests": planning.manifests,
+        "skippedTableFiles": max(planning.live_files - files, 0),
+    }
 
 
 def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
+from paimon_spark.commit.commit_metrics import CommitMetrics, measured_commits
 from paimon_spark.commit.overwrite_condition import check_partition_condition
 from paimon_spark.commit.row_counts import reporting_to
 from paimon_spark.errors import CommitError, OptionError, PaimonError, UnsupportedError
@@ -29,6 +30,7 @@ from paimon_spark.spark.catalog.row_write import RowWriteProxy, local_rows, take
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
+from paimon_spark.spark.jvm.node_metrics import reported_write_metrics, supported_write_metrics
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.session.overwrite_mode import (
     OVERWRITE_MODE,
@@ -85,6 +87,8 @@ class BatchWriteProxy(Proxy):
         self.overwrite = overwrite
         self.rows = rows
         self.write: TableWrite | None = None
+        self.metrics: CommitMetrics | None = None
+        """Of the commit, once it was tried."""
         self.struct = StructType.fromJson(json.loads(schema.json()))
         rows.batches.begin(self.struct)
 
@@ -135,7 +139,7 @@ class BatchWriteProxy(Proxy):
         self.rows.batches.end()
         try:
             tasks = [pickle.loads(bytes(message.pickledMessage())).task for message in messages]
-            with reporting_to(self.options.get(REPORT_TO)):
+            with reporting_to(self.options.get(REPORT_TO)), measured_commits() as self.metrics:
                 self.write.commit(tasks, executor_of(active_session(self.gateway)))
         except CommitError as error:
             if self.names_errors:
@@ -314,6 +318,7 @@ class WriteProxy(Proxy):
             opened=builder.opened(),
         )
         self.names_errors = builder.names_errors
+        self._batch: BatchWriteProxy | None = None
         self._driver_write = RowWriteProxy.of(builder, options, in_driver=True)
 
     def apply(self, command: JavaObject) -> JavaObject:
@@ -344,6 +349,7 @@ class WriteProxy(Proxy):
         """The write of one statement."""
         batch = BatchWriteProxy(self.gateway, self.info.schema(), self.options, self.rows, overwrite=self.overwrites)
         batch.names_errors = self.names_errors
+        self._batch = batch
         return batch
 
     def toStreaming(self) -> JavaObject:
@@ -353,12 +359,15 @@ class WriteProxy(Proxy):
         return (builder.truncate() if self.overwrites else builder).build().toStreaming()
 
     def supportedCustomMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+        """What Spark's UI shows of the commit."""
+        return supported_write_metrics(self.gateway)
 
     def reportDriverMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+        """The same, with values."""
+        return reported_write_metrics(self.gateway, self._commits())
+
+    def _commits(self) -> CommitMetrics | None:
+        return None if self._batch is None else self._batch.metrics
 
     def requiredDistribution(self) -> JavaObject:
         """Rows of one key in one task, where the table has keys."""

@@ -23,6 +23,8 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["memory batch", json, pickle]``    a ``Batch`` of such rows (`driver_read`)
 ``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
 ``["partitions of", batch]``          its ``InputPartition[]``; its ``createReaderFactory`` is answered from then on
+``["metrics", [[kind, name, text]]]`` ``CustomMetric[]`` (`node_metrics`); ``["metric values", {...}]``
+                                      ``CustomTaskMetric[]``
 ``["offset", json]``                  an ``Offset`` of a stream; ``["limit", rows]`` a ``ReadLimit`` (null: none)
 ===================================== =====================================================
 

@@ -12,6 +12,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import missing_members
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.jvm.java_sources import java_class
+from paimon_spark.spark.jvm.node_metrics import shows_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,5 +42,6 @@ def _load(gateway: Gateway) -> None:
         missing_members(gateway)
         for name in CLASSES:
             java_class(gateway, name)
+        shows_metrics(gateway)
     except (Py4JError, TypeError):
         return  # the feature that needs the class is left out, and the log says so

@@ -123,6 +123,10 @@ final class PaimonAnswers {
             return pythonBatch((StructType) type((String) value), (String) tagged.get(2), (List) tagged.get(3));
         } else if (tag.equals("parquet batch")) {
             return parquetBatch((Map) value, handler.kept());
+        } else if (tag.equals("metrics")) {
+            return PaimonMetrics.supported((List) value);
+        } else if (tag.equals("metric values")) {
+            return PaimonMetrics.values((Map) value);
         } else if (tag.equals("offset")) {
             return new PaimonOffset((String) value);
         } else if (tag.equals("limit")) {

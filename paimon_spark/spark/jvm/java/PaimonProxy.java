@@ -59,6 +59,10 @@ public final class PaimonProxy extends PythonProxyHandler {
         return JSON.writeValueAsString(value);
     }
 
+    static Object parsed(String json) throws Exception {
+        return JSON.readValue(json, Object.class);
+    }
+
     static Object make(Gateway gateway, Map described, Object[] kept) throws ClassNotFoundException {
         ClassLoader loader = PaimonProxy.class.getClassLoader();
         List names = (List) described.get("interfaces");

@@ -1,0 +1,116 @@
+import java.io.File;
+import java.io.FileOutputStream;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.util.MutableURLClassLoader;
+import org.codehaus.janino.SimpleCompiler;
+
+/**
+ * Metrics of nodes. Their classes are found by Spark's own loader, as the UI loads them by name. Python asks in JSON: a
+ * list of metrics that are supported, values by names, or the source of the classes.
+ */
+public final class PaimonMetrics implements Function {
+    public Object apply(Object asked) {
+        try {
+            Object given = PaimonProxy.parsed((String) asked);
+            if (given instanceof List) {
+                return supported((List) given);
+            }
+            return given instanceof Map ? (Object) values((Map) given) : Boolean.valueOf(install((String) given));
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    public Function andThen(Function after) {
+        throw new UnsupportedOperationException();
+    }
+
+    public Function compose(Function before) {
+        throw new UnsupportedOperationException();
+    }
+
+    /** Compile the classes for Spark's loader; whether it finds them now. */
+    private static boolean install(String source) throws Exception {
+        ClassLoader loader = loader();
+        while (loader != null && !(loader instanceof MutableURLClassLoader)) {
+            loader = loader.getParent();
+        }
+        if (loader == null) {
+            return false;
+        }
+        try {
+            Class.forName("PaimonCountMetric", false, loader);
+            return true;
+        } catch (ClassNotFoundException absent) {
+            SimpleCompiler compiler = new SimpleCompiler();
+            compiler.setParentClassLoader(loader);
+            compiler.cook(source);
+            File folder = java.nio.file.Files.createTempDirectory(
+                "paimon-metrics", new java.nio.file.attribute.FileAttribute[0]).toFile();
+            folder.deleteOnExit();
+            Iterator classes = compiler.getBytecodes().entrySet().iterator();
+            while (classes.hasNext()) {
+                Map.Entry each = (Map.Entry) classes.next();
+                File file = new File(folder, each.getKey() + ".class");
+                file.deleteOnExit();
+                FileOutputStream out = new FileOutputStream(file);
+                out.write((byte[]) each.getValue());
+                out.close();
+            }
+            ((MutableURLClassLoader) loader).addURL(folder.toURI().toURL());
+            Class.forName("PaimonCountMetric", true, loader());
+            return true;
+        }
+    }
+
+    private static ClassLoader loader() {
+        return Thread.currentThread().getContextClassLoader();
+    }
+
+    /** Metrics of kinds, names and descriptions. */
+    static CustomMetric[] supported(List described) throws Exception {
+        CustomMetric[] found = new CustomMetric[described.size()];
+        Class[] texts = new Class[] {String.class, String.class};
+        for (int at = 0; at < found.length; at++) {
+            List each = (List) described.get(at);
+            Class kind = Class.forName("Paimon" + each.get(0) + "Metric", true, loader());
+            found[at] = (CustomMetric) kind.getConstructor(texts)
+                .newInstance(new Object[] {each.get(1), each.get(2)});
+        }
+        return found;
+    }
+
+    /** Values by the names of metrics. */
+    static CustomTaskMetric[] values(Map values) {
+        CustomTaskMetric[] found = new CustomTaskMetric[values.size()];
+        Iterator each = values.entrySet().iterator();
+        for (int at = 0; at < found.length; at++) {
+            Map.Entry entry = (Map.Entry) each.next();
+            found[at] = new Value((String) entry.getKey(), ((Number) entry.getValue()).longValue());
+        }
+        return found;
+    }
+
+    static final class Value implements CustomTaskMetric {
+        private final String name;
+        private final long value;
+
+        Value(String name, long value) {
+            this.name = name;
+            this.value = value;
+        }
+
+        public String name() {
+            return name;
+        }
+
+        public long value() {
+            return value;
+        }
+    }
+}

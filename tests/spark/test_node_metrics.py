@@ -1,0 +1,102 @@
+"""Spark's UI shows at the nodes of scans and writes what was read, skipped and committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from paimon_spark.table.table import load_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("metrics")]
+
+TABLES = {
+    "plain": "",
+    "keyed": "TBLPROPERTIES ('primary-key' = 'id,p', 'bucket' = '2')",
+    "dynamic": "TBLPROPERTIES ('primary-key' = 'id,p')",
+}
+
+
+def shown(spark: SparkSession, node: str, run: Callable[[], object]) -> dict[str, str]:
+    """Run a statement and return the metrics of its node, as the UI shows them."""
+    store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
+    before = store.executionsCount()
+    run()
+    found: dict[str, str] = {}
+    deadline = time.monotonic() + 60
+    while not found and time.monotonic() < deadline:
+        executions = store.executionsList()
+        for number in range(before, executions.size()):
+            execution = executions.apply(number)
+            if not execution.completionTime().isDefined():
+                continue
+            values = store.executionMetrics(execution.executionId())
+            nodes = store.planGraph(execution.executionId()).allNodes()
+            for at in range(nodes.size()):
+                if nodes.apply(at).name().startswith(node):
+                    metrics = nodes.apply(at).metrics()
+                    for each in (metrics.apply(place) for place in range(metrics.size())):
+                        value = values.get(each.accumulatorId())
+                        found[each.name()] = value.get() if value.isDefined() else ""
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(params=TABLES)
+def name(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path) -> str:
+    name: str = request.param
+    spark.sql(
+        f"CREATE TABLE metrics.db.{name} (id INT NOT NULL, p INT NOT NULL, v STRING) PARTITIONED BY (p) {TABLES[name]}"
+    )
+    return name
+
+
+def test_the_node_of_a_write_and_of_a_read(spark: SparkSession, warehouse: Path, name: str) -> None:
+    rows = f"INSERT INTO metrics.db.{name} SELECT id, id % 3, 'x' FROM range(3000)"
+    written = shown(spark, "AppendData", lambda: spark.sql(rows))
+    table = load_table(f"{warehouse}/db.db/{name}")
+    files = table.manifests.live_entries(table.snapshots.latest())
+    assert written["committed snapshot id"] == "1"
+    assert written["number of added table files"] == str(len(files))
+    assert written["number of records in added table files"] == "3,000"
+    assert written["number of deleted table files"] == "0"
+    assert written["number of partitions written"] == "3"
+    assert written["number of buckets written"] == str(len({(entry.partition, entry.bucket) for entry in files}))
+    assert written["commit duration"].endswith(("ms", "s"))
+
+    few = shown(spark, "AppendData", lambda: spark.sql(f"INSERT INTO metrics.db.{name} VALUES (7, 1, 'y')"))
+    assert few["committed snapshot id"] == "2"
+    assert few["number of records in added table files"] == "1"
+
+    query = spark.sql(f"SELECT * FROM metrics.db.{name} WHERE p = 1 AND v > 'a'")
+    read = shown(spark, "BatchScan", query.collect)
+    live = table.manifests.live_entries(table.snapshots.latest())
+    left = [entry for entry in live if table.manifests.partition_batch([entry.partition])["p"].to_pylist() == [1]]
+    assert read["scanned snapshot id"] == "2"
+    assert read["number of table files read"] == str(len(left))
+    assert read["number of table files skipped"] == str(len(live) - len(left))
+    assert read["number of manifests"] == "2"
+    assert read["number of partitions read"] == "1"
+    assert int(read["number of splits read"]) >= 1
+    assert (read["number of splits merged"] != "0") == (name != "plain")
+    assert "KiB" in read["size of table files read"]
+    assert read["planning duration"].endswith(("ms", "s"))
+
+
+def test_the_node_of_a_load_by_path_and_of_an_overwrite(spark: SparkSession, warehouse: Path) -> None:
+    path = f"{warehouse}/loaded"
+    frame = spark.range(100).selectExpr("cast(id AS int) id")
+    frame.write.format("paimon").save(path)
+    read = shown(spark, "BatchScan", spark.read.format("paimon").load(path).collect)
+    assert read["scanned snapshot id"] == "1"
+    spark.sql("CREATE TABLE metrics.db.replaced (id INT)")
+    frame.writeTo("metrics.db.replaced").append()
+    written = shown(
+        spark, "OverwriteBy", lambda: spark.sql("INSERT OVERWRITE metrics.db.replaced SELECT id FROM range(7)")
+    )
+    assert written["committed snapshot id"] == "2"
+    assert int(written["number of deleted table files"]) >= 1
+    assert written["number of records in added table files"] == "7"
