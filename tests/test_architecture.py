@@ -46,7 +46,7 @@ ROOM_HEIGHTS = {
         "purge": 3,
         "mark_done": 0,
         "visibility": 0,
-        "copy_packs": 0,
+        "copy_managed_blobs": 0,
         "copy_table": 1,
         "migrate": 0,
         "reassign_row_ids": 0,

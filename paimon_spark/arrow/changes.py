@@ -178,11 +178,11 @@ def _write_postponed(
         for number in sorted({numbers[group.partition] for group in groups}):
             fixed = table.as_if({"bucket": str(number)})
             plan = plan_write(fixed, overwrite=kind, data_schema=postponed_schema(table), shuffled=True, rows_of=at)
-            plan = replace(plan, blobs_in_packs=True)
+            plan = replace(plan, blobs_are_descriptors=True)
             own_groups = [group for group in groups if numbers[group.partition] == number]
             messages.append(write_batches(plan, read_postponed_rows(fixed, own_groups, chunk_bytes(plan)), 0))
         whole = replace(staging, postponed_user=None, rows_read=False)
-        with undone_where_void(lambda: delete_files(table, staged_message.packs)):
+        with undone_where_void(lambda: delete_files(table, staged_message.blob_files)):
             made = _commit(table, whole, messages, overwrite)
         report_written(table, [staged_message], None, made)
         return made

@@ -16,7 +16,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, OptionError, SchemaError, UnsupportedError
-from paimon_spark.maintain.copy_packs import PackCopies
+from paimon_spark.maintain.copy_managed_blobs import ManagedBlobCopies
 from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, POSTPONE_BUCKET, check_file_name, index_file_names
 from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, FileKind, IndexManifestEntry
 from paimon_spark.storage.confinement import confined
@@ -112,7 +112,7 @@ def _copy_rows(
     plan = _Plan(source, target, ids)
 
     def discard() -> None:
-        target.file_io.delete_files([*(copy.target for copy in plan.copies), *plan.packs.made])
+        target.file_io.delete_files([*(copy.target for copy in plan.copies), *plan.blob_files.made])
 
     try:
         plan.add(snapshot, partitions)
@@ -141,7 +141,7 @@ class _Plan:
         self._index: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
         self._hashes: dict[tuple[bytes, int], NewHashes] = {}
         self._token = str(uuid4())
-        self.packs = PackCopies(source, target, self._token)
+        self.blob_files = ManagedBlobCopies(source, target, self._token)
         self.copies: list[FileCopy] = []
 
     def add(self, snapshot: Snapshot, partitions: Predicate | None) -> None:
@@ -170,7 +170,7 @@ class _Plan:
             directory, there = path.rpartition("/")[0], self._target.paths.data_file_path(*place[:2], new)
             rewritten = bool(self._source.schemas.get(old.schema_id).managed_blob_fields)
             if rewritten:
-                new = self.packs.rewrite(old, new, path, there)
+                new = self.blob_files.rewrite(old, new, path, there)
             else:
                 self.copies.append(FileCopy(path, there, old.file_size))
             self._files.setdefault(place, []).append(new)
@@ -180,7 +180,7 @@ class _Plan:
                     continue
                 here = f"{directory}/{check_file_name(before, path=directory)}"
                 self.copies.append(FileCopy(here, f"{beside}/{check_file_name(after, path=beside)}", -1))
-        self.copies += [FileCopy(pack, copied, -1) for pack, copied in self.packs.packs.items()]
+        self.copies += [FileCopy(blob_file, copied, -1) for blob_file, copied in self.blob_files.blob_files.items()]
         self._add_index(snapshot, names)
 
     def _add_index(self, snapshot: Snapshot, names: Mapping[tuple[bytes, int, str], str]) -> None:

@@ -95,8 +95,8 @@ def write_without(
     places: dict[tuple[bytes, int, int], list[RowsOfFile]] = {}
     for rows in removed:
         places.setdefault((rows.entry.partition, rows.entry.bucket, rows.entry.total_buckets), []).append(rows)
-    units = [(place, pack) for place, found in places.items() for pack in _packs(table, found)]
-    rewrites = [_rewrite(table, pack, vectors) for _, pack in units]
+    units = [(place, bin_files) for place, found in places.items() for bin_files in _bins(table, found)]
+    rewrites = [_rewrite(table, bin_files, vectors) for _, bin_files in units]
     made: Mapping[int, CommitMessage] = {
         at: CommitMessage(*units[at][0], _as_sources(table, result.files))
         for at, result in enumerate(execute(table, rewrites))
@@ -116,7 +116,7 @@ def _as_sources(table: FileStoreTable, files: Sequence[DataFileMeta]) -> tuple[D
     return tuple(replace(file, file_source=FileSource.APPEND) for file in files)
 
 
-def _packs(table: FileStoreTable, files: Sequence[RowsOfFile]) -> list[list[RowsOfFile]]:
+def _bins(table: FileStoreTable, files: Sequence[RowsOfFile]) -> list[list[RowsOfFile]]:
     """Put files together up to the target size; those of which no row stays are left out.
 
     Files with keys stay alone: each has its level, and others may lie between two of them.
@@ -124,28 +124,28 @@ def _packs(table: FileStoreTable, files: Sequence[RowsOfFile]) -> list[list[Rows
     if table.schema.kind.is_keyed:
         return [[rows] for rows in files if len(rows.positions) < rows.entry.file.row_count]
     target = table.options.target_file_size_bytes(False)
-    packs: list[list[RowsOfFile]] = []
+    bins: list[list[RowsOfFile]] = []
     size = target
     for rows in sorted(files, key=lambda rows: rows.entry.file.min_sequence_number):
         if len(rows.positions) == rows.entry.file.row_count:
             continue
         if size + rows.entry.file.file_size > target:
-            packs.append([])
+            bins.append([])
             size = 0
-        packs[-1].append(rows)
+        bins[-1].append(rows)
         size += rows.entry.file.file_size
-    return packs
+    return bins
 
 
-def _rewrite(table: FileStoreTable, pack: Sequence[RowsOfFile], vectors: Vectors) -> Rewrite:
-    entry = pack[0].entry
+def _rewrite(table: FileStoreTable, bin_files: Sequence[RowsOfFile], vectors: Vectors) -> Rewrite:
+    entry = bin_files[0].entry
     keyed = table.schema.kind.is_keyed
     counts = not keyed and table.schema.kind.has_buckets
     return Rewrite(
         entry.partition,
         entry.bucket,
         entry.file.level if keyed else 0,
-        tuple((_file_without(table, rows, vectors),) for rows in pack),
+        tuple((_file_without(table, rows, vectors),) for rows in bin_files),
         first_sequence=entry.file.min_sequence_number if counts else 0,
     )
 

@@ -1,11 +1,11 @@
 """BLOB columns whose values do not lie in the rows' own files: what rows hold becomes values. Runs in tasks.
 
-Rows hold descriptors of packs (tables with primary keys), descriptors of any files (``blob-descriptor-field``), or
-names of values of other tables (``blob-view-field``).
+Rows hold descriptors of managed blob files (tables with primary keys), descriptors of any files
+(``blob-descriptor-field``), or names of values of other tables (``blob-view-field``).
 
-Packs hold BLOB values of tables with primary keys (Java: ``PrimaryKeyBlobExternalizer``). A pack, ``*.managed.blob``,
-lies in a bucket's directory; compactions keep the descriptors, so that a pack serves many data files. Only files of the
-table's own directory are opened. Runs in tasks.
+Managed blob files hold BLOB values of tables with primary keys (Java: ``PrimaryKeyBlobExternalizer``). A managed blob
+file, ``*.managed.blob``, lies in a bucket's directory; compactions keep the descriptors, so that a managed blob file
+serves many data files. Only files of the table's own directory are opened. Runs in tasks.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-class Packs:
-    """Opens the packs of a table."""
+class ManagedBlobs:
+    """Opens the managed blob files of a table."""
 
     def __init__(self, table: FileStoreTable) -> None:
         self._table = table
         self._root = plain_path(table.paths.root) + "/"
 
     def open(self, uri: str) -> pa.NativeFile:
-        """Open a pack.
+        """Open a managed blob file.
 
         Raises:
             CorruptTableError: it is none of the table's own, or not there.
@@ -62,7 +62,7 @@ class Packs:
             return self._table.file_io.open_input(path, None)
 
     def path(self, uri: str) -> str:
-        """The path of the pack that a URI names.
+        """The path of the managed blob file that a URI names.
 
         Raises:
             CorruptTableError: it is none of the table's own.
@@ -77,7 +77,7 @@ class Packs:
         return f"{root}/{plain[len(self._root) :]}"
 
     def too_short(self, uri: str, size: int) -> CorruptTableError:
-        """The error of a row that names more than a pack has."""
+        """The error of a row that names more than a managed blob file has."""
         path = self.path(uri)
         return CorruptTableError(f"Blob file {path} has {size} bytes, and a row names more of it.", path=path)
 
@@ -113,7 +113,7 @@ class _Columns:
     described: frozenset[str]
     """Descriptors of any files become values."""
     packed: frozenset[str]
-    """Descriptors of packs become values."""
+    """Descriptors of managed blob files become values."""
 
     @property
     def all(self) -> frozenset[str]:
@@ -137,7 +137,8 @@ class ReadValues:
         """Yield the rows of `read` with values of the columns; batches are cut so that they hold no more than usual.
 
         Raises:
-            CorruptTableError: a descriptor is damaged, names no pack of the table, or more than the pack has.
+            CorruptTableError: a descriptor is damaged, names no managed blob file of the table, or more than the
+                managed blob file has.
             UnsupportedError: a file lies where files are not read.
             DataError: a file is missing or too short, or a value of another table is not there.
         """
@@ -153,14 +154,14 @@ class ReadValues:
     def _values(self, table: FileStoreTable, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         columns = self.columns
         views = Views(table, with_values)
-        packs, described = Values(Packs(table)), Values(_Described(table))
+        blob_files, described = Values(ManagedBlobs(table)), Values(_Described(table))
         for batch in batches:
             places = {name: batch.schema.get_field_index(name) for name in columns.all & set(batch.schema.names)}
             arrays = list(batch.columns)
             for name in columns.views & places.keys():
                 column = arrays[places[name]]
                 arrays[places[name]] = with_leaves(column, views.descriptors(leaves(column)))
-            sources = {places[name]: packs for name in columns.packed & places.keys()}
+            sources = {places[name]: blob_files for name in columns.packed & places.keys()}
             sources |= {places[name]: described for name in columns.described & places.keys()}
             sizes = sum((source.sizes(arrays[at]) for at, source in sources.items()), np.zeros(len(batch), np.int64))
             for part in portions(sizes, batch.num_rows, DEFAULT_BATCH_BYTES):

@@ -58,7 +58,7 @@ def _validate_named(schema: TableSchema) -> None:
 
 
 def _validate_managed(schema: TableSchema) -> None:
-    """Check BLOB columns of a table with primary keys whose values lie in packs."""
+    """Check BLOB columns of a table with primary keys whose values lie in managed blob files."""
     managed, options = schema.managed_blob_fields, schema.core_options
     if not managed:
         return

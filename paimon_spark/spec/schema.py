@@ -198,7 +198,7 @@ class TableSchema:
 
     @property
     def managed_blob_fields(self) -> frozenset[str]:
-        """BLOB columns of a table with primary keys whose values lie in packs: data files hold descriptors."""
+        """BLOB columns of a table with primary keys whose values lie in managed blob files; rows hold descriptors."""
         if not self.primary_keys:
             return frozenset()
         blobs = {field.name for field in self.fields if holds_blobs(field.type)}

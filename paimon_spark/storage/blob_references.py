@@ -1,7 +1,8 @@
-"""The file beside a data file that names the packs of BLOB values which its rows need.
+"""The file beside a data file that names the managed blob files which its rows need.
 
 Equals Java's ``ManagedBlobReferenceFile`` (version 1): big-endian; a magic number, then the version, the number of
-packs and for each the directory and the name as Java's ``DataOutput.writeUTF`` writes texts, then a CRC32 of these.
+managed blob files and for each the directory and the name as Java's ``DataOutput.writeUTF`` writes texts, then a CRC32
+of these.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _VERSION: Final = 1
 _MOST_BYTES: Final = 0xFFFF
 
 
-class PackName(NamedTuple):
-    """A pack."""
+class ManagedBlobName(NamedTuple):
+    """A managed blob file."""
 
     directory: str
     """As Java spells it: ``file:/a``, not ``file:///a``."""
     name: str
 
     @classmethod
-    def of_uri(cls, uri: str) -> PackName | None:
-        """The pack that the URI of a descriptor names; None where it is no pack."""
+    def of_uri(cls, uri: str) -> ManagedBlobName | None:
+        """The managed blob file that the URI of a descriptor names; None where it is no managed blob file."""
         directory, _, name = uri.rpartition("/")
         if not name.endswith(MANAGED_BLOB_SUFFIX):
             return None
@@ -37,18 +38,18 @@ class PackName(NamedTuple):
         return cls(re.sub(r"(?<![:/])/{2,}", "/", directory), name)
 
 
-def encode_references(packs: Iterable[PackName]) -> bytes:
+def encode_references(blob_files: Iterable[ManagedBlobName]) -> bytes:
     """The bytes of such a file.
 
     Raises:
-        DataError: the path of a pack is too long.
+        DataError: the path of a managed blob file is too long.
     """
-    ordered = sorted(set(packs), key=lambda pack: [text.encode("utf-16-be", "surrogatepass") for text in pack])
+    ordered = sorted(set(blob_files), key=lambda name: [text.encode("utf-16-be", "surrogatepass") for text in name])
     payload = struct.pack(">Bi", _VERSION, len(ordered)) + b"".join(_utf(text) for pack in ordered for text in pack)
     return _MAGIC + payload + struct.pack(">I", zlib.crc32(payload))
 
 
-def decode_references(data: bytes, path: str) -> list[PackName]:
+def decode_references(data: bytes, path: str) -> list[ManagedBlobName]:
     """What `encode_references` was given.
 
     Raises:
@@ -57,15 +58,15 @@ def decode_references(data: bytes, path: str) -> list[PackName]:
     try:
         return _decoded(data)
     except (ValueError, struct.error, UnicodeError) as error:
-        raise CorruptTableError(f"The file is no list of BLOB packs: {error}.", path=path) from None
+        raise CorruptTableError(f"The file is no list of managed blob files: {error}.", path=path) from None
 
 
-def _decoded(data: bytes) -> list[PackName]:
+def _decoded(data: bytes) -> list[ManagedBlobName]:
     if data[:4] != _MAGIC:
         raise ValueError("its magic number is another")
     version, count = struct.unpack_from(">Bi", data, 4)
     if version != _VERSION or count < 0:
-        raise ValueError(f"its version is {version}, its number of packs {count}")
+        raise ValueError(f"its version is {version}, its number of managed blob files {count}")
     at, texts = 9, []
     for _ in range(2 * count):
         (length,) = struct.unpack_from(">H", data, at)
@@ -73,9 +74,9 @@ def _decoded(data: bytes) -> list[PackName]:
         at += 2 + length
     if struct.unpack(">I", data[at:]) != (zlib.crc32(data[4:at]),):
         raise ValueError("its checksum is another")
-    found = [PackName(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
-    for pack in found:
-        check_file_name(pack.name)
+    found = [ManagedBlobName(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
+    for name in found:
+        check_file_name(name.name)
     return found
 
 
@@ -85,7 +86,9 @@ def _utf(text: str) -> bytes:
     halves = "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units)))
     data = halves.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     if len(data) > _MOST_BYTES:
-        raise DataError(f"The path of a BLOB pack has {len(data)} bytes, and {_MOST_BYTES} are the most: {text[:99]}…")
+        raise DataError(
+            f"The path of a managed blob file has {len(data)} bytes, and {_MOST_BYTES} are the most: {text[:99]}…"
+        )
     return struct.pack(">H", len(data)) + data
 
 

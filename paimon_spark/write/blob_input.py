@@ -18,11 +18,11 @@ def with_input(spec: DataFileSpec, table: FileStoreTable) -> DataFileSpec:
     if not spec.managed_blobs and not any(part.is_blob for part in spec.beside):
         return spec
     options = table.options
-    packs = bool(spec.managed_blobs)  # Java: there, what is missing is never written as null
+    blob_files = bool(spec.managed_blobs)  # Java: there, what is missing is never written as null
     given = BlobInput(
         DescribedFiles.of(table.paths.root, table.file_io, options),
-        bool(options.value("blob-write-null-on-missing-file")) and not packs,
-        bool(options.value("blob-write-null-on-fetch-failure")) and not packs,
+        bool(options.value("blob-write-null-on-missing-file")) and not blob_files,
+        bool(options.value("blob-write-null-on-fetch-failure")) and not blob_files,
     )
     beside = tuple(replace(part, blob_input=given) if part.is_blob else part for part in spec.beside)
     return replace(spec, beside=beside, blob_input=given)

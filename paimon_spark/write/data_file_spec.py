@@ -68,9 +68,9 @@ class DataFileSpec:
     external: ExternalPaths | None = None
     """Where files lie that are not below the table; None where they are."""
     managed_blobs: tuple[str, ...] = ()
-    """BLOB columns whose values lie in packs in the same directory, which hold descriptors."""
-    pack_bytes: int = 0
-    """Size at which packs roll."""
+    """BLOB columns whose values lie in managed blob files in the same directory, which hold descriptors."""
+    managed_blob_bytes: int = 0
+    """Size at which managed blob files roll."""
     blob_input: BlobInput | None = None
     """What becomes of BLOB values that are descriptors; None where they are written as they are."""
 
@@ -175,7 +175,7 @@ def _with_companion_files(spec: DataFileSpec, schema: TableSchema) -> DataFileSp
     """Put BLOB and VECTOR columns into files of their own (Java: ``DedicatedFormatRollingFileWriter``)."""
     target = schema.core_options.value("blob.target-file-size")
     if spec.keyed:
-        return _with_packs(spec, schema, target)
+        return _with_managed_blobs(spec, schema, target)
     vectors = _vector_files(spec, schema)
     blobs = tuple(
         replace(
@@ -202,10 +202,10 @@ def _with_companion_files(spec: DataFileSpec, schema: TableSchema) -> DataFileSp
     return replace(spec, value_fields=plain, physical_fields=plain, write_cols=names, beside=beside)
 
 
-def _with_packs(spec: DataFileSpec, schema: TableSchema, target: int | None) -> DataFileSpec:
+def _with_managed_blobs(spec: DataFileSpec, schema: TableSchema, target: int | None) -> DataFileSpec:
     managed = tuple(field.name for field in schema.fields if field.name in schema.managed_blob_fields)
     size = schema.core_options.target_file_size_bytes(False) if target is None else int(target)
-    return replace(spec, managed_blobs=managed, pack_bytes=max(1, size))
+    return replace(spec, managed_blobs=managed, managed_blob_bytes=max(1, size))
 
 
 def _vector_files(spec: DataFileSpec, schema: TableSchema) -> tuple[DataFileSpec, ...]:

@@ -105,7 +105,7 @@ class TaskMessage:
     """Rows that came in, before input filters and before merging."""
     placement: tuple[str, int] | None = None
     """The assignment log of a write to dynamic buckets, and its number of records: the commit deletes them."""
-    packs: tuple[str, ...] = ()
-    """Paths of the packs of BLOB values that the task made: the rows of its files name them, the commit does not."""
+    blob_files: tuple[str, ...] = ()
+    """Paths of the managed blob files that the task made: the rows of its files name them, the commit does not."""
     by_kind: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Rows by the number of their `RowKind`, after input filters and before merging."""

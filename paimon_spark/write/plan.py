@@ -120,8 +120,8 @@ class WritePlan:
     """What each partition and bucket has left to compact (`compaction_backlog`); empty where nothing of it stays."""
     postponed_user: str | None = None
     """Who commits postponed rows: their files are named after it. None where none are postponed."""
-    blobs_in_packs: bool = False
-    """Whether the rows hold descriptors of packs of the table in place of BLOB values (rows that waited)."""
+    blobs_are_descriptors: bool = False
+    """Whether the rows hold descriptors of managed blob files in place of BLOB values (postponed rows)."""
 
     def first_sequence(self, partition: bytes, bucket: int, task_id: int) -> int:
         """Sequence number of the first row that a task writes into a bucket."""

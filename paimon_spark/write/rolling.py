@@ -24,7 +24,7 @@ from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DataFileWriter, create_data_file
 from paimon_spark.write.file_indexes import index_path, keep_indexes
 from paimon_spark.write.file_stats import FileStatsCollector
-from paimon_spark.write.managed_packs import PackReferences
+from paimon_spark.write.managed_blobs import BlobReferencesWriter
 
 if TYPE_CHECKING:
     from paimon_spark.spec.file_names import FileNameSequence
@@ -171,7 +171,7 @@ class _OpenFile:
         )
         self._stats = FileStatsCollector(spec)
         managed = spec.managed_blobs
-        self.references = PackReferences(file_io, self.path, managed) if managed else None
+        self.references = BlobReferencesWriter(file_io, self.path, managed) if managed else None
         self.rows = 0
         self._deletes = 0
         self._min_sequence = 2**63 - 1

@@ -70,7 +70,7 @@ class RowMapping:
     def _without_values(self, data: pa.Table) -> pa.Table:
         """Take the values of `descriptors` and `views` out of -U and -D rows, which may have what a read gave for them.
 
-        Packs have none of such rows either.
+        Managed blob files have none of such rows either.
         """
         if self.kind_source is None or not self.descriptors | self.views:
             return data

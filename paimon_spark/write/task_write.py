@@ -25,7 +25,7 @@ from paimon_spark.write.companion_files import CompanionFiles
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.hash_runs import Hashes
 from paimon_spark.write.key_value_writer import KeyValueWriter
-from paimon_spark.write.managed_packs import PackedWriter
+from paimon_spark.write.managed_blobs import ManagedBlobWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
 from paimon_spark.write.plan import TASK_BITS, WritePlan
 from paimon_spark.write.postpone import PostponedWriter, postponed_spec
@@ -68,7 +68,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
             if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
                 _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
             rows += chunk.num_rows
-        return TaskMessage(task.finish(), rows, task.placement, task.packs, task.by_kind)
+        return TaskMessage(task.finish(), rows, task.placement, task.blob_files, task.by_kind)
     except BaseException:
         task.abort()
         raise
@@ -91,7 +91,9 @@ def write_parts(
             tasks[at].write(chunk)
             rows[at] += chunk.num_rows
         finished = zip(tasks, rows, strict=True)
-        return [TaskMessage(task.finish(), count, task.placement, task.packs, task.by_kind) for task, count in finished]
+        return [
+            TaskMessage(task.finish(), count, task.placement, task.blob_files, task.by_kind) for task, count in finished
+        ]
     except BaseException:
         for task in tasks:
             task.abort()
@@ -178,10 +180,10 @@ class _TaskWrite:
         return (self._plan.dynamic.log, self._dynamic.records) if self._dynamic.records else None
 
     @property
-    def packs(self) -> tuple[str, ...]:
-        """The packs of BLOB values that were made."""
-        writers = (writer for writer in self._writers.values() if isinstance(writer, PackedWriter))
-        return tuple(path for writer in writers for path in writer.pack_paths)
+    def blob_files(self) -> tuple[str, ...]:
+        """The managed blob files that were made."""
+        writers = (writer for writer in self._writers.values() if isinstance(writer, ManagedBlobWriter))
+        return tuple(path for writer in writers for path in writer.managed_blob_paths)
 
     def write(self, chunk: pa.Table) -> None:
         """Route one chunk of rows and buffer it; flush the largest buffers when there is too much."""
@@ -220,9 +222,9 @@ class _TaskWrite:
         directory = table.paths.bucket_dir(table.paths.partition_path(partition), bucket)
         names = self._spec.file_names()
         writer = self._writer_of_rows(partition, bucket, directory, names)
-        if not self._spec.managed_blobs or self._plan.blobs_in_packs:
+        if not self._spec.managed_blobs or self._plan.blobs_are_descriptors:
             return writer
-        return PackedWriter.of(writer, table.file_io, self._spec, directory, names)
+        return ManagedBlobWriter.of(writer, table.file_io, self._spec, directory, names)
 
     def _writer_of_rows(self, partition: bytes, bucket: int, directory: str, names: FileNameSequence) -> BucketWriter:
         table = self._plan.table

@@ -1,7 +1,7 @@
-"""BLOB columns of tables with primary keys, as Java 2.1 keeps them: descriptors in data files, values in packs.
+"""BLOB columns of tables with primary keys, as Java 2.1 keeps them: descriptors in data files, values beside them.
 
 Java 1.4.2 has no such tables. They are made here: rows with descriptors in columns of bytes, whose schema is changed
-then; packs are blob files.
+then; managed blob files are blob files.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ Row = tuple[int, Any, Any, Any]
 
 
 class Media:
-    """A table and its packs."""
+    """A table and its managed blob files."""
 
     def __init__(self, folder: Path, **options: str) -> None:
         fields = [DataField(0, "k", IntType(nullable=False))]
         fields += [DataField(i + 1, name, kind) for i, (name, kind) in enumerate(COLUMNS.items())]
         schema = create_schema(fields, ["k"], [], {"bucket": "1", "write-only": "true", **options})
         self.path = create_table(str(folder / "t"), schema).path
-        self.packs = 0
+        self.blob_files = 0
 
-    def pack(self, *values: bytes) -> list[bytes]:
-        """Write a pack; return the descriptors of its values."""
+    def blob_file(self, *values: bytes) -> list[bytes]:
+        """Write a managed blob file; return the descriptors of its values."""
         table, field = load_table(self.path), DataField(0, "blob", BlobType())
-        path = f"{self.path}/bucket-0/data-{self.packs}.managed.blob"
-        self.packs += 1
+        path = f"{self.path}/bucket-0/data-{self.blob_files}.managed.blob"
+        self.blob_files += 1
         writer = create_data_file(table.file_io, path, "blob", [field], compression="none", zstd_level=1, options={})
         writer.write(pa.table([pa.array(values, pa.binary())], schema=to_arrow_schema([field])))
         writer.close()
@@ -82,12 +82,12 @@ def read(table: FileStoreTable | str, view: str | None = None, **options: str) -
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_values_come_from_packs(tmp_path: Path, file_format: str) -> None:
+def test_values_come_from_blob_files(tmp_path: Path, file_format: str) -> None:
     media = Media(tmp_path, **{"file.format": file_format})
     big = b"z" * 30_000
-    one, two, empty, large = media.pack(b"one", b"two", b"", big)
+    one, two, empty, large = media.blob_file(b"one", b"two", b"", big)
     media.write((1, one, [one, None, two], [("a", two), ("b", None)]), (2, None, None, None), (3, empty, [], []))
-    (new,) = media.pack(b"new")
+    (new,) = media.blob_file(b"new")
     media.write((1, new, [two], [("c", one)]), (2, None, None, None), (4, large, [large] * 9, None), kinds=(0, 3, 0))
     table = media.finish()
     rows = sorted(read(table), key=lambda row: row["k"])
@@ -116,7 +116,7 @@ def test_values_come_from_packs(tmp_path: Path, file_format: str) -> None:
 def test_batches_are_cut_by_the_bytes_of_their_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blob_values, "DEFAULT_BATCH_BYTES", 1_000_000)
     media = Media(tmp_path)
-    (value,) = media.pack(b"x" * 100_000)
+    (value,) = media.blob_file(b"x" * 100_000)
     media.write(*((k, value, [value, value], None) for k in range(40)))
     plan = plan_of(media.finish())
     sizes = [b.nbytes for split in plan.splits for b in plan.read(plan.table, split, plan.fields, None)]
@@ -132,7 +132,7 @@ def other_file(media: Media, tmp_path: Path) -> bytes:
 DAMAGES: dict[str, Callable[[Media, Path], bytes]] = {
     "another directory": other_file,
     "a way out": lambda media, _: descriptor(f"{media.path}/bucket-0/../../secret.managed.blob", 0, 6),
-    "no pack": lambda media, _: descriptor(f"{media.path}/schema/schema-0", 0, 6),
+    "no managed blob file": lambda media, _: descriptor(f"{media.path}/schema/schema-0", 0, 6),
     "another store": lambda media, _: descriptor("s3://t/bucket-0/data-0.managed.blob", 0, 6),
     "too much": lambda media, _: descriptor(f"{media.path}/bucket-0/data-0.managed.blob", 4, 1 << 40),
     "too large": lambda media, _: descriptor(f"{media.path}/bucket-0/data-0.managed.blob", 2**62, 2**62),
@@ -144,9 +144,9 @@ DAMAGES: dict[str, Callable[[Media, Path], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_only_packs_of_the_table_are_opened(tmp_path: Path, damage: str) -> None:
+def test_only_blob_files_of_the_table_are_opened(tmp_path: Path, damage: str) -> None:
     media = Media(tmp_path)
-    media.pack(b"value")
+    media.blob_file(b"value")
     media.write((1, DAMAGES[damage](media, tmp_path), None, None))
     table = media.finish()
     with pytest.raises(CorruptTableError):

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark.storage.blob_descriptor import descriptor
 from paimon_spark.table.table import load_table
-from tests.support.managed import pack_names, references_of
+from tests.support.managed import managed_blob_names, references_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.catalog("managed")]
 
@@ -48,8 +48,8 @@ def test_statements(sql: Callable[[str], list[object]], warehouse: Path) -> None
     assert sorted(map(tuple, sql("SELECT * FROM managed.db.t"))) == wanted
     assert sorted(map(tuple, sql("SELECT k, length(pic) FROM managed.db.t WHERE k > 1"))) == [(2, 2), (4, 1)]
     assert [tuple(row) for row in sql("SELECT k FROM managed.db.t WHERE pic = X'0202'")] == [(2,)]
-    named = {pack.name for packs in references_of(path).values() for pack in packs}
-    assert named < set(pack_names(path))
+    named = {blob_file.name for blob_files in references_of(path).values() for blob_file in blob_files}
+    assert named < set(managed_blob_names(path))
     sql("DROP TABLE IF EXISTS managed.db.c")
     sql("CALL managed.sys.copy(source_table => 'db.t', target_table => 'db.c')")
     sql("DROP TABLE managed.db.t")
@@ -59,11 +59,11 @@ def test_statements(sql: Callable[[str], list[object]], warehouse: Path) -> None
     copied = warehouse / "db.db" / "c"
     for file in copied.rglob("bucket-*/*"):
         os.utime(file, (0, 1))
-    many = pack_names(copied)
+    many = managed_blob_names(copied)
     sql("CALL managed.sys.remove_orphan_files(table => 'db.c', mode => 'distributed')")
-    left = pack_names(copied)
+    left = managed_blob_names(copied)
     assert len(left) == 1 < len(many)
-    assert [pack.name for packs in references_of(str(copied)).values() for pack in packs] == left
+    assert [blob_file.name for blob_files in references_of(str(copied)).values() for blob_file in blob_files] == left
     assert sorted(map(tuple, sql("SELECT * FROM managed.db.c"))) == [(1, "z", b"w", None)]
 
 
@@ -89,8 +89,8 @@ def test_buckets_that_need_a_job(spark: SparkSession, warehouse: Path, options: 
             spark.sql("CALL managed.sys.compact(table => 'db.b')")
     found = {k: (len(pic), pic[0], v) for _, k, pic, v in spark.table("managed.db.b").collect()}
     assert found == {k: (k + 1, k // 5, k // 5) for k in range(10)}
-    named = {pack.name for packs in references_of(path).values() for pack in packs}
-    assert named <= set(pack_names(path))
+    named = {blob_file.name for blob_files in references_of(path).values() for blob_file in blob_files}
+    assert named <= set(managed_blob_names(path))
 
 
 def test_deletes_of_described_values(spark: SparkSession, warehouse: Path) -> None:
@@ -128,5 +128,5 @@ def test_streams(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
     query.awaitTermination(120)
     assert sorted(map(tuple, spark.table("managed.db.target").collect())) == [(1, b"\x01\x01", 3), (2, b"\x02\x02", 2)]
     mine = load_table(str(warehouse / "db.db" / "target"))
-    named = {pack.directory for packs in references_of(mine.path).values() for pack in packs}
+    named = {blob_file.directory for blob_files in references_of(mine.path).values() for blob_file in blob_files}
     assert named == {f"{mine.path}/bucket-0"}

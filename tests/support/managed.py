@@ -1,4 +1,4 @@
-"""Tables with primary keys and BLOB columns in packs: rows in, rows out, and what lies on the disk."""
+"""Tables with primary keys and BLOB columns in managed blob files: rows in, rows out, and what lies on the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, IntType, MapType, VarCharType
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage.blob_references import PackName, decode_references
+from paimon_spark.storage.blob_references import ManagedBlobName, decode_references
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.plan import plan_write
@@ -60,13 +60,13 @@ def rows_of(path: str, view: str | None = None, **options: str) -> list[dict[str
     return [r for s in plan.splits for b in plan.read(plan.table, s, plan.fields, plan.residual) for r in b.to_pylist()]
 
 
-def pack_names(path: str | Path) -> list[str]:
-    """The names of all packs."""
+def managed_blob_names(path: str | Path) -> list[str]:
+    """The names of all managed blob files."""
     return sorted(file.name for file in Path(path).rglob("*.managed.blob"))
 
 
-def references_of(path: str) -> dict[str, list[PackName]]:
-    """For each data file of the latest snapshot, the packs that the file beside it names."""
+def references_of(path: str) -> dict[str, list[ManagedBlobName]]:
+    """For each data file of the latest snapshot, the managed blob files that the file beside it names."""
     table = load_table(path)
     snapshot = table.snapshots.latest()
     assert snapshot is not None

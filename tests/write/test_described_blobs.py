@@ -138,7 +138,7 @@ def test_links_and_pipes_lead_nowhere(tmp_path: Path, raw: Path) -> None:
 
 
 def test_values_of_a_row_that_are_too_much_are_not_read(tmp_path: Path) -> None:
-    """A row of a few hundred bytes can name terabytes: an ARRAY of BLOBs of packs."""
+    """A row of a few hundred bytes can name terabytes: an ARRAY of BLOBs of managed blob files."""
     huge = tmp_path / "wh" / "db.db" / "t" / "huge"
     huge.parent.mkdir(parents=True)
     with huge.open("wb") as file:
@@ -292,7 +292,7 @@ def test_rows_that_are_deleted_need_no_descriptors(tmp_path: Path) -> None:
 
 
 def test_large_values_are_copied_in_parts(tmp_path: Path) -> None:
-    """No value that is described is held whole, neither for a blob file nor for a pack."""
+    """No value that is described is held whole, neither for a blob file nor for a managed blob file."""
     raw, size = tmp_path / "wh" / "raw", 48 << 20
     raw.parent.mkdir()
     with raw.open("wb") as file:

@@ -200,8 +200,8 @@ class _Work:
             rows = {file.file_name: file.row_count for file in files}
             dropped |= {(bucket.partition, bucket.bucket, f.file_name) for _, old in step.rewrites for f in old}
             positions: dict[str, list[bytes]] = {}
-            for name, packed in found:
-                positions.setdefault(name, []).append(packed)
+            for name, encoded in found:
+                positions.setdefault(name, []).append(encoded)
             for name, parts in positions.items():
                 at = np.unique(np.frombuffer(b"".join(parts), dtype="<i8").astype(np.int64))
                 deleted.append(DeletedRows(bucket.partition, bucket.bucket, name, rows[name], at))

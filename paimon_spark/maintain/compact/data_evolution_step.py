@@ -45,38 +45,40 @@ class DataEvolutionCompactPlanner:
         files = bucket.files
         ranges = row_range_groups([file.first_row_id for file in files], [file.row_count for file in files])
         groups = [[files[i] for i in group if not holds_part(files[i].file_name)] for group in ranges]
-        packs: list[list[DataFileMeta]] = []
-        pack: list[DataFileMeta] = []
+        bins: list[list[DataFileMeta]] = []
+        bin_files: list[DataFileMeta] = []
         for group in filter(None, groups):
-            if pack and (_end(pack) != group[0].first_row_id or _size(pack) + _size(group) > self._target_bytes):
-                packs.append(pack)
-                pack = []
+            if bin_files and (
+                _end(bin_files) != group[0].first_row_id or _size(bin_files) + _size(group) > self._target_bytes
+            ):
+                bins.append(bin_files)
+                bin_files = []
             if any(map(self._has_companion, group)):
-                packs.append(pack)
-                pack = []
+                bins.append(bin_files)
+                bin_files = []
             else:
-                pack = [*pack, *group]
-        packs.append(pack)
-        chosen = [pack for pack in packs if len(pack) >= self._least]
-        return CompactStep(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in chosen))
+                bin_files = [*bin_files, *group]
+        bins.append(bin_files)
+        chosen = [bin_files for bin_files in bins if len(bin_files) >= self._least]
+        return CompactStep(tuple((self._rewrite(bucket, bin_files), tuple(bin_files)) for bin_files in chosen))
 
     def _has_companion(self, file: DataFileMeta) -> bool:
         """Whether a file holds VECTOR columns of rows whose new files would not (``vector.file.format``)."""
         columns = columns_of(self._table.schemas.get(file.schema_id), file.write_cols)
         return self._companion_vectors and any(isinstance(column.type, VectorType) for column in columns)
 
-    def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
-        first = pack[0].first_row_id
+    def _rewrite(self, bucket: BucketFiles, bin_files: Sequence[DataFileMeta]) -> Rewrite:
+        first = bin_files[0].first_row_id
         assert first is not None
-        lowest, highest = min(f.min_sequence_number for f in pack), max(f.max_sequence_number for f in pack)
+        lowest, highest = min(f.min_sequence_number for f in bin_files), max(f.max_sequence_number for f in bin_files)
         rows = DataEvolutionRows(first, lowest, highest)
-        files = split_files(self._table, bucket, pack)
+        files = split_files(self._table, bucket, bin_files)
         sections = (tuple(file._replace(deletion_vector=None) for file in files),)
         return Rewrite(bucket.partition, bucket.bucket, 0, sections, data_evolution=rows)
 
 
-def _end(pack: Sequence[DataFileMeta]) -> int:
-    return (pack[-1].first_row_id or 0) + pack[-1].row_count
+def _end(bin_files: Sequence[DataFileMeta]) -> int:
+    return (bin_files[-1].first_row_id or 0) + bin_files[-1].row_count
 
 
 def _size(files: Sequence[DataFileMeta]) -> int:

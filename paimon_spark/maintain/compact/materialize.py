@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
-_Pack = tuple[BucketFiles, tuple["DataFileMeta", ...]]
+_Bin = tuple[BucketFiles, tuple["DataFileMeta", ...]]
 
 
 def materialize_deletion_vectors(
@@ -65,24 +65,24 @@ def materialize_deletion_vectors(
     check_compactable(table)
 
     def attempt(snapshot: Snapshot | None) -> int | None:
-        packs = [] if snapshot is None else _packs(table, snapshot, partitions)
-        return None if snapshot is None or not packs else _replace(table, snapshot, packs, execute)
+        bins = [] if snapshot is None else _bins(table, snapshot, partitions)
+        return None if snapshot is None or not bins else _replace(table, snapshot, bins, execute)
 
     return run_again(table, attempt)
 
 
-def _packs(table: FileStoreTable, snapshot: Snapshot, partitions: Predicate | None) -> list[_Pack]:
+def _bins(table: FileStoreTable, snapshot: Snapshot, partitions: Predicate | None) -> list[_Bin]:
     """Return the files that are replaced, as many together as make a file of the target size."""
     vectors = vectors_of(table, snapshot)
     places: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
     for entry in table.manifests.live_entries(snapshot, predicate=partitions):
         places.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry)
     target = table.options.target_file_size_bytes(False)
-    packs: list[_Pack] = []
+    bins: list[_Bin] = []
     for place, entries in places.items():
         files = tuple(entry.file for entry in entries)
         bucket = BucketFiles(*place, files, vectors)
-        pack: list[DataFileMeta] = []
+        bin_files: list[DataFileMeta] = []
         groups = row_range_groups([file.first_row_id for file in files], [file.row_count for file in files])
         for group in ([files[at] for at in numbers] for numbers in groups):
             if not any(bucket.vector_of(file) is not None for file in group):
@@ -92,32 +92,32 @@ def _packs(table: FileStoreTable, snapshot: Snapshot, partitions: Predicate | No
                     f"Materializing deletion vectors of rows with BLOB or VECTOR files is not supported: "
                     f"{group[0].file_name} of table {table.path}."
                 )
-            if pack and _size(pack) + _size(group) > target:
-                packs.append((bucket, tuple(pack)))
-                pack = []
-            pack += group
-        packs += [(bucket, tuple(pack))] if pack else []
-    return packs
+            if bin_files and _size(bin_files) + _size(group) > target:
+                bins.append((bucket, tuple(bin_files)))
+                bin_files = []
+            bin_files += group
+        bins += [(bucket, tuple(bin_files))] if bin_files else []
+    return bins
 
 
 def _size(files: Iterable[DataFileMeta]) -> int:
     return sum(file.file_size for file in files)
 
 
-def _replace(table: FileStoreTable, snapshot: Snapshot, packs: Sequence[_Pack], execute: Executor) -> int | None:
+def _replace(table: FileStoreTable, snapshot: Snapshot, bins: Sequence[_Bin], execute: Executor) -> int | None:
     """Write the rows of the files anew, and commit the new files in their place."""
     rewrites = []
-    for bucket, pack in packs:
-        low, high = min(f.min_sequence_number for f in pack), max(f.max_sequence_number for f in pack)
-        section = tuple(split_files(table, bucket, pack))
+    for bucket, bin_files in bins:
+        low, high = min(f.min_sequence_number for f in bin_files), max(f.max_sequence_number for f in bin_files)
+        section = tuple(split_files(table, bucket, bin_files))
         rows = DataEvolutionRows(None, low, high)
         rewrites.append(Rewrite(bucket.partition, bucket.bucket, 0, (section,), data_evolution=rows))
-    dropped = {(bucket.partition, bucket.bucket, file.file_name) for bucket, pack in packs for file in pack}
+    dropped = {(bucket.partition, bucket.bucket, file.file_name) for bucket, bin_files in bins for file in bin_files}
     made: list[RewriteResult] = []
     index = changed_vectors(table, table.manifests.index_entries(snapshot), dropped=dropped)
 
     def discard() -> None:
-        written = [(b.partition, b.bucket, f) for (b, _), r in zip(packs, made, strict=False) for f in r.written]
+        written = [(b.partition, b.bucket, f) for (b, _), r in zip(bins, made, strict=False) for f in r.written]
         delete_written(table, written)
         delete_index_files(table, index)
 
@@ -133,12 +133,12 @@ def _replace(table: FileStoreTable, snapshot: Snapshot, packs: Sequence[_Pack], 
                 bucket.bucket,
                 bucket.total_buckets,
                 result.files,
-                deleted_files=pack,
+                deleted_files=bin_files,
                 index_changes=index if number == 0 else (),
             )
-            for number, ((bucket, pack), result) in enumerate(zip(packs, made, strict=True))
+            for number, ((bucket, bin_files), result) in enumerate(zip(bins, made, strict=True))
         ]
-        ranges = [(file.first_row_id or 0, file.row_count) for _, pack in packs for file in pack]
+        ranges = [(file.first_row_id or 0, file.row_count) for _, bin_files in bins for file in bin_files]
         done = commit(
             table,
             messages,

@@ -243,52 +243,54 @@ class AppendCompactPlanner:
             for file in plain:
                 tier = size_tier(self._table.options, file.file_size) if self._by_tier else 0
                 tiers.setdefault(tier, []).append(file)
-            joined = [pack for files in tiers.values() for pack in self._packed(files)]
-            packs: Sequence[Sequence[DataFileMeta]] = [*self._packed_by_index(bucket, marked), *joined]
+            joined = [bin_files for files in tiers.values() for bin_files in self._binned(files)]
+            bins: Sequence[Sequence[DataFileMeta]] = [*self._binned_by_index(bucket, marked), *joined]
         else:
             ordered = sorted(bucket.files, key=lambda file: file.min_sequence_number)
             # Java: with too few files, a full compaction picks as a partial one does
             names = {file.file_name for file in ordered if bucket.vector_of(file) is not None}
             everything = self._full and (self._rewrite_all or bool(names) or len(ordered) >= _FULL_MIN_FILES)
-            packs = [self._all(ordered, names) if everything else self._next(ordered)]
-        return CompactStep(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in packs if pack))
+            bins = [self._all(ordered, names) if everything else self._next(ordered)]
+        return CompactStep(
+            tuple((self._rewrite(bucket, bin_files), tuple(bin_files)) for bin_files in bins if bin_files)
+        )
 
-    def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
-        sections = tuple((file,) for file in split_files(self._table, bucket, pack))
-        return Rewrite(bucket.partition, bucket.bucket, 0, sections, first_sequence=pack[0].min_sequence_number)
+    def _rewrite(self, bucket: BucketFiles, bin_files: Sequence[DataFileMeta]) -> Rewrite:
+        sections = tuple((file,) for file in split_files(self._table, bucket, bin_files))
+        return Rewrite(bucket.partition, bucket.bucket, 0, sections, first_sequence=bin_files[0].min_sequence_number)
 
-    def _packed_by_index(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
+    def _binned_by_index(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
         """Join files with deletion vectors, those of one index file together: it goes with them. None is left out."""
         of_index: dict[str, list[DataFileMeta]] = {}
         for file in files:
             place = bucket.vector_of(file)
             of_index.setdefault("" if place is None else place.path, []).append(file)
-        packs: list[list[DataFileMeta]] = [[]]
+        bins: list[list[DataFileMeta]] = [[]]
         size = 0
         for group in sorted(of_index.values(), key=lambda group: sum(file.file_size for file in group)):
-            packs[-1] += group
+            bins[-1] += group
             size += sum(file.file_size + self._open_cost for file in group)
-            if len(packs[-1]) > 1 and size >= self._target_bytes * 2:
-                packs.append([])
+            if len(bins[-1]) > 1 and size >= self._target_bytes * 2:
+                bins.append([])
                 size = 0
-        return [pack for pack in packs if pack]
+        return [bin_files for bin_files in bins if bin_files]
 
-    def _packed(self, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
+    def _binned(self, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
         """Join small files, the smallest first, to about twice the target size; the rest if it is many."""
-        packs: list[list[DataFileMeta]] = []
-        pack: list[DataFileMeta] = []
+        bins: list[list[DataFileMeta]] = []
+        bin_files: list[DataFileMeta] = []
         size = 0
         for file in sorted(files, key=lambda f: (f.file_size, f.creation_time_millis or 0)):
             if file.file_size >= self._small_bytes:
                 break
-            pack.append(file)
+            bin_files.append(file)
             size += file.file_size + self._open_cost
-            if len(pack) > 1 and size >= self._target_bytes * 2:
-                packs.append(pack)
-                pack, size = [], 0
-        if len(pack) >= max(2, self._min_files):
-            packs.append(pack)
-        return packs
+            if len(bin_files) > 1 and size >= self._target_bytes * 2:
+                bins.append(bin_files)
+                bin_files, size = [], 0
+        if len(bin_files) >= max(2, self._min_files):
+            bins.append(bin_files)
+        return bins
 
     def _all(self, ordered: Sequence[DataFileMeta], marked: Container[str]) -> Sequence[DataFileMeta]:
         """All files but large ones at the beginning, if most of them are small or rows of some are deleted."""

@@ -68,8 +68,8 @@ def delete_messages(table: FileStoreTable, messages: Iterable[TaskMessage]) -> N
     delete_written(table, [(p.partition, p.bucket, f) for p in parts for f in (*p.new_files, *p.changelog_files)])
     hashes = [p.new_index.file_name for p in parts if p.new_index is not None]
     placed = record_paths(table.paths, [message.placement for message in messages if message.placement is not None])
-    packs = [path for message in messages for path in message.packs]
-    beside = [*(table.paths.index_path(name) for name in hashes if name is not None), *placed, *packs]
+    blob_files = [path for message in messages for path in message.blob_files]
+    beside = [*(table.paths.index_path(name) for name in hashes if name is not None), *placed, *blob_files]
     if beside:
         delete_files(table, beside)
 

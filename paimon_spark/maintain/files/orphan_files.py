@@ -24,8 +24,8 @@ from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError
 from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.managed_blob_files import old_blob_files, unneeded_blob_files
 from paimon_spark.maintain.files.needed_files import unneeded_names
-from paimon_spark.maintain.files.pack_files import old_packs, unneeded_packs
 from paimon_spark.maintain.files.unused_files import if_there
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, MANAGED_BLOB_SUFFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
@@ -158,7 +158,7 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     directories = data_directories(table)
     stray = stray_files(table, before)
     buckets = bucket_directories(directories)
-    packs = old_packs(table, buckets, before)
+    blob_files = old_blob_files(table, buckets, before)
     with ThreadPoolExecutor(threads_of(table)) as pool:
         places = file_directories(table, directories)
         listed = pool.map(lambda place: old_files(table, place, before), places)
@@ -171,8 +171,8 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     there = {file.name for file in candidates}
     used -= names_of_deleted(table, {name: made for name, made in deleted.items() if name in there})
     orphans = [*stray, *(file for file in candidates if file.name not in used)]
-    unneeded = unneeded_packs(table, packs, buckets, manifests, {file.path for file in orphans})
-    orphans += [OrphanFile(pack.path, pack.size) for pack in unneeded]
+    unneeded = unneeded_blob_files(table, blob_files, buckets, manifests, {file.path for file in orphans})
+    orphans += [OrphanFile(blob_file.path, blob_file.size) for blob_file in unneeded]
     _LOG.info("%s: %s of %s old files are orphans", table.path, len(orphans), len(candidates) + len(stray))
     if not dry_run:
         orphans = delete_orphans(table, orphans)

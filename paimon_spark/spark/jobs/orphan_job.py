@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError
+from paimon_spark.maintain.files.managed_blob_files import old_blob_files, unneeded_blob_files
 from paimon_spark.maintain.files.orphan_files import (
     Deleted,
     OrphanFile,
@@ -32,7 +33,6 @@ from paimon_spark.maintain.files.orphan_files import (
     stray_files,
 )
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files as remove_orphan_files_here
-from paimon_spark.maintain.files.pack_files import old_packs, unneeded_packs
 from paimon_spark.spec.manifest import RecordedFile
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def remove_orphan_files_distributed(
     directories = data_directories(table)
     stray = stray_files(table, before)
     buckets = bucket_directories(directories)
-    packs = old_packs(table, buckets, before)
+    blob_files = old_blob_files(table, buckets, before)
     listed = _column(spark, file_directories(table, directories), tasks).mapInArrow(
         partial(_list, table, before), "name string, path string, size long"
     )
@@ -99,8 +99,12 @@ def remove_orphan_files_distributed(
         references.unpersist()
     finally:
         candidates.unpersist()
-    # lists of packs that were orphans are gone now, but for a dry run, which tells of fewer packs
-    stray += [OrphanFile(pack.path, pack.size) for pack in unneeded_packs(table, packs, buckets, manifests)]
+    # lists of managed blob files that were orphans are gone now, but for a dry run, which tells of fewer managed blob
+    # files
+    stray += [
+        OrphanFile(blob_file.path, blob_file.size)
+        for blob_file in unneeded_blob_files(table, blob_files, buckets, manifests)
+    ]
     if not dry_run:
         stray = delete_orphans(table, stray)
         delete_old_empty_directories(table, directories, before)

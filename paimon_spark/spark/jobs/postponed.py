@@ -136,8 +136,8 @@ def _write(
         (m.partition, postponed_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files
     ]
 
-    def discard_packs() -> None:
-        delete_files(table, [path for message in messages for path in message.packs])
+    def discard_blob_files() -> None:
+        delete_files(table, [path for message in messages for path in message.blob_files])
 
     def delete_staged() -> None:
         delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])
@@ -156,7 +156,7 @@ def _write(
             staging = _postponed_write(df, table, None, None, at)
         written = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
     except BaseException:
-        discard_packs()
+        discard_blob_files()
         delete_staged()
         raise
     try:
@@ -164,7 +164,7 @@ def _write(
 
         plan = replace(staging.plan, postponed_user=None, rows_read=rows_read)
         whole = TableWrite(plan, overwrite, operation, owner=table, stream=stream)
-        with undone_where_void(discard_packs):
+        with undone_where_void(discard_blob_files):
             made = whole.commit(written, executor_of(df.sparkSession))
         report_written(table, messages, None if operation is None else operation.value, None)
         return made
@@ -207,7 +207,7 @@ def _taken_in(
         fixed = table.as_if({"bucket": str(number)})
         mode = None if overwrite is None else overwrite.kind
         plan = plan_write(fixed, overwrite=mode, data_schema=postponed_schema(table), shuffled=True, rows_of=at)
-        plan = replace(plan, blobs_in_packs=True)
+        plan = replace(plan, blobs_are_descriptors=True)
         tasks = number_of_tasks_of(spark, fixed)
         work = _shares(own, tasks)
         pack = partial(_pack_postponed, plan, work, targets_of(tasks))

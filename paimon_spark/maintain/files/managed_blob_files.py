@@ -1,8 +1,8 @@
-"""Packs of BLOB values that no row needs any more (tables with primary keys).
+"""Managed blob files that no row needs any more (tables with primary keys).
 
-Java leaves all packs alone. Here a pack goes if no list of packs beside a data file (``*.blobref``) names it: of any
-file on the disk, committed or not. If one data file lacks its list, or one list cannot be read, all packs stay. Lists
-of orphan files are looked at after these are gone.
+Java leaves all managed blob files alone. Here one goes if no companion file of a data file
+(``*.blobref``) names it: of any file on the disk, committed or not. If one data file lacks its list, or one list
+cannot be read, all managed blob files stay. Lists of orphan files are looked at after these are gone.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
-    """A pack that is old enough to go."""
+class ManagedBlobFile:
+    """A managed blob file that is old enough to go."""
 
     path: str
     size: int
@@ -41,8 +41,8 @@ class Pack:
         return self.path.rpartition("/")[2]
 
 
-def old_packs(table: FileStoreTable, directories: Iterable[str], before: int) -> list[Pack]:
-    """Return the packs that were last changed before a time; to be called before anything else is looked at.
+def old_blob_files(table: FileStoreTable, directories: Iterable[str], before: int) -> list[ManagedBlobFile]:
+    """Return the managed blob files last changed before a time; to be called before anything else is read.
 
     Args:
         table: any branch of the table.
@@ -54,30 +54,30 @@ def old_packs(table: FileStoreTable, directories: Iterable[str], before: int) ->
     io, inside = table.file_io, [path for path in directories if not table.file_io.leads_out(path)]
     with ThreadPoolExecutor(threads_of(table)) as pool:
         return [
-            Pack(f"{directory}/{name}", size)
+            ManagedBlobFile(f"{directory}/{name}", size)
             for directory, entries in zip(inside, pool.map(io.list_names, inside), strict=True)
             for name, size, is_dir, changed, _ in entries
             if name.endswith(MANAGED_BLOB_SUFFIX) and not is_dir and 0 < changed < before
         ]
 
 
-def unneeded_packs(
+def unneeded_blob_files(
     table: FileStoreTable,
-    packs: list[Pack],
+    blob_files: list[ManagedBlobFile],
     directories: Iterable[str],
     manifests: Iterable[RecordedFile],
     gone: Container[str] = (),
-) -> list[Pack]:
-    """Return those of some packs that nothing needs.
+) -> list[ManagedBlobFile]:
+    """Return those of some managed blob files that nothing needs.
 
     Args:
         table: any branch of the table.
-        packs: as `old_packs` gives them.
+        blob_files: as `old_blob_files` gives them.
         directories: of buckets.
         manifests: those that everything in the table needs.
         gone: paths of files that are about to go, or have gone.
     """
-    if not packs:
+    if not blob_files:
         return []
     io, inside = table.file_io, list(directories)
     with ThreadPoolExecutor(threads_of(table)) as pool:
@@ -94,25 +94,25 @@ def unneeded_packs(
         files = {name for names in owners for name in names if name in there}
         lacking = sorted(name for name in files if name + BLOB_REFERENCES_SUFFIX not in lists)
         if lacking:
-            _LOG.warning("%s: all BLOB packs stay: %s has no list of those it needs", table.path, lacking[0])
+            _LOG.warning("%s: all managed blob files stay: %s has no list of those it needs", table.path, lacking[0])
             return []
         try:
-            found = list(pool.map(lambda name: _packs_of(table, there[name]), sorted(lists)))
+            found = list(pool.map(lambda name: _blob_files_of(table, there[name]), sorted(lists)))
         except CorruptTableError as error:
-            _LOG.warning("%s: all BLOB packs stay: %s", table.path, error)
+            _LOG.warning("%s: all managed blob files stay: %s", table.path, error)
             return []
     needed = {name for names in found for name in names}
-    return [pack for pack in packs if pack.name not in needed]
+    return [blob_file for blob_file in blob_files if blob_file.name not in needed]
 
 
 def _managed_schemas(table: FileStoreTable) -> frozenset[int]:
-    """Ids of schemas, of any branch, whose files need lists of packs."""
+    """Ids of schemas, of any branch, whose files need lists of managed blob files."""
     stores = (SchemaStore(table.file_io, table.paths.for_branch(n)) for n in (MAIN_BRANCH, *table.branches.names()))
     return frozenset(schema.id for store in stores for schema in store.all() if schema.managed_blob_fields)
 
 
 def _owners(table: FileStoreTable, manifest: RecordedFile, managed: frozenset[int]) -> list[str]:
-    """The data files of a manifest that need lists of packs."""
+    """The data files of a manifest that need lists of managed blob files."""
     names: list[str] = []
     for columns in if_there(lambda: list(table.manifests.columns_of([manifest], statistics=False))):
         pairs = zip(columns.file_names, columns.schema_ids.tolist(), strict=True)
@@ -120,8 +120,8 @@ def _owners(table: FileStoreTable, manifest: RecordedFile, managed: frozenset[in
     return names
 
 
-def _packs_of(table: FileStoreTable, path: str) -> list[str]:
+def _blob_files_of(table: FileStoreTable, path: str) -> list[str]:
     try:
-        return [pack.name for pack in decode_references(table.file_io.read_bytes(path), path)]
+        return [blob_file.name for blob_file in decode_references(table.file_io.read_bytes(path), path)]
     except FileNotFoundError:  # of a file that has expired meanwhile
         return []

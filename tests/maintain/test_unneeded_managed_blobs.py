@@ -1,4 +1,4 @@
-"""Packs of BLOB values that no row needs go with the orphan files; one that a row may need never does."""
+"""Managed blob files that no row needs go with the orphan files; one that a row may need never does."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from paimon_spark.maintain.refs.branches import create_branch
 from paimon_spark.maintain.refs.rollback import rollback_to_tag
 from paimon_spark.maintain.refs.tags import create_tag, delete_tag
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.support.managed import managed_table, pack_names, put, rows_of, written
+from tests.support.managed import managed_blob_names, managed_table, put, rows_of, written
 
 LATE = 2**62
 
 
 def fill(folder: Path) -> FileStoreTable:
-    """A table whose first packs are needed by old snapshots alone, after a compaction."""
+    """A table whose first managed blob files are needed by old snapshots alone, after a compaction."""
     table = managed_table(folder)
     put(table.path, [(1, 1, b"old", None, None), (2, 1, b"stays", None, None)])
     put(table.path, [(1, 2, b"new", None, None), (3, 3, b"gone", [b"x"], None)])
@@ -42,61 +42,64 @@ def rows(path: str) -> list[tuple[int, bytes]]:
 
 def test_packs_that_nothing_needs_go(tmp_path: Path) -> None:
     table = fill(tmp_path)
-    before = pack_names(table.path)
+    before = managed_blob_names(table.path)
     remove_files_before(table, LATE)
-    assert pack_names(table.path) == before  # of snapshots
+    assert managed_blob_names(table.path) == before  # of snapshots
     expire_all(table)
     assert rows(table.path) == WANTED
     young = remove_files_before(table, 1)
-    assert (young.file_count, pack_names(table.path)) == (0, before)
+    assert (young.file_count, managed_blob_names(table.path)) == (0, before)
     told = remove_files_before(table, LATE, dry_run=True)
-    assert (told.file_count, pack_names(table.path)) == (1, before)  # the pack of the column of arrays
+    assert (told.file_count, managed_blob_names(table.path)) == (
+        1,
+        before,
+    )  # the managed blob file of the column of arrays
     assert remove_files_before(table, LATE) == told
-    assert len(pack_names(table.path)) == len(before) - 1
+    assert len(managed_blob_names(table.path)) == len(before) - 1
     assert rows(table.path) == WANTED
     put(table.path, [(2, 2, b"other", None, None)])
     compact(load_table(table.path, options={"write-only": "false"}), full=True)
     expire_all(load_table(table.path))
     remove_files_before(load_table(table.path), LATE)
     assert rows(table.path) == [(1, b"new"), (2, b"other")]
-    assert len(pack_names(table.path)) == 2
+    assert len(managed_blob_names(table.path)) == 2
 
 
 def test_what_failed_writes_leave_goes(tmp_path: Path) -> None:
     table = fill(tmp_path)
     expire_all(table)
     remove_files_before(table, LATE)
-    before = pack_names(table.path)
+    before = managed_blob_names(table.path)
     written(table, [(9, 9, b"never committed", [b"x"], None)])
-    assert len(pack_names(table.path)) == len(before) + 2
+    assert len(managed_blob_names(table.path)) == len(before) + 2
     remove_files_before(table, LATE)
-    assert pack_names(table.path) == before
+    assert managed_blob_names(table.path) == before
     assert not [p for p in Path(table.path).rglob("*.blobref") if not Path(str(p).removesuffix(".blobref")).exists()]
 
 
-def test_tags_and_branches_keep_packs(tmp_path: Path) -> None:
+def test_tags_and_branches_keep_blob_files(tmp_path: Path) -> None:
     table = fill(tmp_path)
     create_tag(table, "first", snapshot_id=1)
     create_tag(table, "second", snapshot_id=2)
     create_branch(table, "b", tag="first")
-    before = pack_names(table.path)
+    before = managed_blob_names(table.path)
     delete_tag(table, "first")
     expire_all(table)
     remove_files_before(table, LATE)
-    assert pack_names(table.path) == before
+    assert managed_blob_names(table.path) == before
     assert rows(f"{table.path}$branch_b") == [(1, b"old"), (2, b"stays")]
     assert rows_of(table.path, **{"scan.tag-name": "second"})[2]["many"] == [b"x"]
     rollback_to_tag(load_table(table.path), "second")
     remove_files_before(load_table(table.path), LATE)
     assert rows(table.path) == [(1, b"new"), (2, b"stays"), (3, b"gone")]
-    assert pack_names(table.path) == before
+    assert managed_blob_names(table.path) == before
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut off", "a later version"])
-def test_all_packs_stay_where_it_is_not_known_what_is_needed(tmp_path: Path, damage: str) -> None:
+def test_all_blob_files_stay_where_it_is_not_known_what_is_needed(tmp_path: Path, damage: str) -> None:
     table = fill(tmp_path)
     expire_all(table)
-    before = pack_names(table.path)
+    before = managed_blob_names(table.path)
     (found,) = Path(table.path).rglob("*.blobref")
     data = found.read_bytes()
     if damage == "missing":
@@ -104,5 +107,5 @@ def test_all_packs_stay_where_it_is_not_known_what_is_needed(tmp_path: Path, dam
     else:
         found.write_bytes(data[:-1] if damage == "cut off" else data[:4] + b"\x02" + data[5:])
     remove_files_before(table, LATE)
-    assert pack_names(table.path) == before
+    assert managed_blob_names(table.path) == before
     assert rows(table.path) == WANTED

@@ -1,9 +1,10 @@
-"""BLOB columns of tables with primary keys: values go to packs of the bucket, and rows hold descriptors from there on.
+"""BLOB columns of tables with primary keys: values go to managed blob files, and rows hold descriptors from there on.
 
 Equals Java's ``PrimaryKeyBlobExternalizer``. Values leave the rows before these are buffered, sorted and merged, so
-that no value is held longer than the chunk of rows it came in. Each column has packs of its own. Runs in tasks.
+that no value is held longer than the chunk of rows it came in. Each column has managed blob files of its own. Runs in
+tasks.
 
-A companion file of each data file names the packs its rows need (Java: ``ManagedBlobReferenceCollector``).
+A companion file of each data file names the managed blob files its rows need (Java: ``ManagedBlobReferenceCollector``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from paimon_spark.storage.blob_descriptor import PLACE, descriptor_array, uris
 from paimon_spark.storage.blob_elements import leaves, with_leaves
 from paimon_spark.storage.blob_format import AROUND, HEAD, BlobWriter
 from paimon_spark.storage.blob_input import BlobInput
-from paimon_spark.storage.blob_references import PackName, encode_references
+from paimon_spark.storage.blob_references import ManagedBlobName, encode_references
 from paimon_spark.write.bucket_writer import BucketWriter
 
 if TYPE_CHECKING:
@@ -36,17 +37,17 @@ if TYPE_CHECKING:
 _FIELD = DataField(0, "blob", BlobType())
 
 
-class PackedWriter:
-    """Writes the rows of one bucket, the values of BLOB columns into packs (a `BucketWriter`)."""
+class ManagedBlobWriter:
+    """Writes the rows of one bucket, the values of BLOB columns into managed blob files (a `BucketWriter`)."""
 
-    def __init__(self, writer: BucketWriter, packs: dict[str, _Packs]) -> None:
+    def __init__(self, writer: BucketWriter, blob_files: dict[str, _ManagedBlobs]) -> None:
         self._writer = writer
-        self._packs = packs
+        self._managed_blobs = blob_files
 
     @classmethod
     def of(
         cls, writer: BucketWriter, file_io: FileIO, spec: DataFileSpec, directory: str, names: FileNameSequence
-    ) -> PackedWriter:
+    ) -> ManagedBlobWriter:
         """Open nothing yet.
 
         Args:
@@ -57,11 +58,11 @@ class PackedWriter:
             names: of its files.
         """
         ours = names.ending(MANAGED_BLOB_SUFFIX)
-        packs = {
-            name: _Packs(file_io, lambda: f"{directory}/{ours.next()}", spec.pack_bytes, spec.blob_input)
+        blob_files = {
+            name: _ManagedBlobs(file_io, lambda: f"{directory}/{ours.next()}", spec.managed_blob_bytes, spec.blob_input)
             for name in spec.managed_blobs
         }
-        return cls(writer, packs)
+        return cls(writer, blob_files)
 
     @property
     def buffered_bytes(self) -> int:
@@ -70,8 +71,8 @@ class PackedWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether a pack or another file is open."""
-        return self._writer.is_open or any(packs.is_open for packs in self._packs.values())
+        """Whether a managed blob file or another file is open."""
+        return self._writer.is_open or any(blob_files.is_open for blob_files in self._managed_blobs.values())
 
     @property
     def changelog_files(self) -> tuple[DataFileMeta, ...]:
@@ -79,18 +80,18 @@ class PackedWriter:
         return self._writer.changelog_files
 
     @property
-    def pack_paths(self) -> tuple[str, ...]:
-        """All packs that were made."""
-        return tuple(path for packs in self._packs.values() for path in packs.made)
+    def managed_blob_paths(self) -> tuple[str, ...]:
+        """All managed blob files that were made."""
+        return tuple(path for blob_files in self._managed_blobs.values() for path in blob_files.made)
 
     def write(self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None) -> None:
         """Take rows; -U and -D rows lose their values, as in Java."""
         retracts = None if kinds is None else is_retract(kinds)
-        for name, packs in self._packs.items():
+        for name, blob_files in self._managed_blobs.items():
             column = rows.column(name)
             if retracts is not None:
                 column = _without(column, retracts)
-            chunks = [with_leaves(chunk, packs.write(leaves(chunk))) for chunk in column.chunks]
+            chunks = [with_leaves(chunk, blob_files.write(leaves(chunk))) for chunk in column.chunks]
             rows = rows.set_column(
                 rows.column_names.index(name), rows.field(name), pa.chunked_array(chunks, column.type)
             )
@@ -102,20 +103,20 @@ class PackedWriter:
 
     def release_file(self) -> None:
         """Finish the open files."""
-        for packs in self._packs.values():
-            packs.close()
+        for blob_files in self._managed_blobs.values():
+            blob_files.close()
         self._writer.release_file()
 
     def close(self) -> tuple[DataFileMeta, ...]:
         """Finish all files; return the data files."""
-        for packs in self._packs.values():
-            packs.close()
+        for blob_files in self._managed_blobs.values():
+            blob_files.close()
         return self._writer.close()
 
     def abort(self) -> None:
         """Delete all files."""
-        for packs in self._packs.values():
-            packs.abort()
+        for blob_files in self._managed_blobs.values():
+            blob_files.abort()
         self._writer.abort()
 
 
@@ -127,8 +128,8 @@ def _without(column: pa.ChunkedArray, gone: npt.NDArray[np.bool_]) -> pa.Chunked
     return column.take(kept)
 
 
-class _Packs:
-    """The packs of one column."""
+class _ManagedBlobs:
+    """The managed blob files of one column."""
 
     def __init__(
         self, file_io: FileIO, new_path: Callable[[], str], target_bytes: int, given: BlobInput | None
@@ -147,7 +148,7 @@ class _Packs:
     def write(self, values: pa.Array) -> pa.Array:
         """Write values; return their descriptors, null where a value is null."""
         valid = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        offsets, lengths, packs = (np.zeros(len(values), np.int64) for _ in range(3))
+        offsets, lengths, blob_files = (np.zeros(len(values), np.int64) for _ in range(3))
         given = self._given if self._given is not None and self._given.concerns(values) else None
         for row in valid.tolist():
             if self._writer is None:
@@ -157,12 +158,12 @@ class _Packs:
             value = values[row].as_buffer()
             offsets[row] = self._writer.write_record([value] if given is None else given.parts(value) or ())
             lengths[row] = self._writer.bytes_written - offsets[row] - (AROUND - HEAD)
-            packs[row] = len(self.made) - 1
+            blob_files[row] = len(self.made) - 1
             if self._writer.bytes_written >= self._target_bytes:
                 self.close()
         found, order = [], []
-        for number in np.unique(packs[valid]).tolist():
-            at = valid[packs[valid] == number]
+        for number in np.unique(blob_files[valid]).tolist():
+            at = valid[blob_files[valid] == number]
             found.append(descriptor_array(self.made[number], offsets[at], lengths[at]))
             order.append(at)
         if not found:
@@ -173,13 +174,13 @@ class _Packs:
         return pa.concat_arrays(found).take(pa.array(np.where(nulls, 0, places), mask=nulls))
 
     def close(self) -> None:
-        """Finish the open pack."""
+        """Finish the open managed blob file."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.close()
 
     def abort(self) -> None:
-        """Delete all packs."""
+        """Delete all managed blob files."""
         if self._writer is not None:
             self._writer.abort()
             self._writer = None
@@ -187,8 +188,8 @@ class _Packs:
             self._file_io.delete_quietly(path)
 
 
-class PackReferences:
-    """Notes which packs the rows of one data file need, and writes the file that says so."""
+class BlobReferencesWriter:
+    """Notes which managed blob files the rows of one data file need, and writes the file that says so."""
 
     def __init__(self, file_io: FileIO, path: str, columns: tuple[str, ...]) -> None:
         """Write nothing yet.
@@ -196,7 +197,7 @@ class PackReferences:
         Args:
             file_io: the store.
             path: of the data file.
-            columns: BLOB columns whose values lie in packs.
+            columns: BLOB columns whose values lie in managed blob files.
         """
         self._file_io = file_io
         self._path = path + BLOB_REFERENCES_SUFFIX
@@ -219,8 +220,10 @@ class PackReferences:
 
     def close(self) -> str:
         """Write the file; return its name."""
-        packs = (PackName.of_uri(uri) for uri in self._uris)
-        self._file_io.write_bytes(self._path, encode_references(pack for pack in packs if pack is not None))
+        blob_files = (ManagedBlobName.of_uri(uri) for uri in self._uris)
+        self._file_io.write_bytes(
+            self._path, encode_references(blob_file for blob_file in blob_files if blob_file is not None)
+        )
         return self._path.rpartition("/")[2]
 
     def abort(self) -> None:
