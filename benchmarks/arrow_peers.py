@@ -1,4 +1,4 @@
-"""`open_table` beside pypaimon and pypaimon-rust, without Spark: `python benchmarks/arrow_peers.py [times]`.
+"""`open_table` alongside pypaimon and pypaimon-rust, without Spark: `python benchmarks/arrow_peers.py [times]`.
 
 All three read the same tables, which `open_table` wrote, and write to tables of their own, each in its own process,
 one after the other: the best of several runs each. Peers run in the environments that

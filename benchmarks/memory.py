@@ -112,7 +112,7 @@ def main(rows: int) -> None:
             read(python=False)
         rows_of(spark, rows, 3).createOrReplaceTempView("source")
         merge = f"MERGE INTO {TABLE} t USING source s ON t.k = s.k WHEN MATCHED AND s.k % 5 > 0 THEN UPDATE SET * "
-        with measured("MERGE of as many rows, a read beside it"):
+        with measured("MERGE of as many rows, a read next to it"):
             reading = threading.Thread(target=read, args=(True,))
             reading.start()
             spark.sql(merge + "WHEN NOT MATCHED THEN INSERT *")

@@ -73,7 +73,7 @@ def point(table: FileStoreTable) -> tuple[int, float]:
 def main() -> None:
     data = rows()
     with tempfile.TemporaryDirectory() as folder:
-        for name, threshold in (("beside the files", "0 b"), ("in the manifests", "1 mb")):
+        for name, threshold in (("next to the files", "0 b"), ("in the manifests", "1 mb")):
             options = {**BLOOM, "target-file-row-num": str(ROWS_A_FILE), "file-index.in-manifest-threshold": threshold}
             table = make(Path(folder, name), options)
             write(table, data)

@@ -1,4 +1,4 @@
-"""Streams into tables: what a micro-batch costs beside a batch append.
+"""Streams into tables: what a micro-batch costs alongside a batch append.
 
 `python -m benchmarks.stream_sink [batches]` writes so many micro-batches of 10,000 rows into a primary-key table, and
 appends the same rows in as many batch writes, after each other in one session; the aim is 1.3.

@@ -1,4 +1,4 @@
-"""A stream into a table in long use: killed again and again, beside another writer; nothing lost, memory flat.
+"""A stream into a table in long use: killed again and again, alongside another writer; nothing lost, memory flat.
 
 `python -m benchmarks.stream_soak [batches] [runs]` writes micro-batches of 1,000 rows into a table of sums, where
 a row that came twice shows. The query runs in a process of its own, which ends it at random moments and starts it
@@ -75,7 +75,7 @@ def query_again_and_again(root: str, seed: str) -> None:
 
 
 def soak(batches: int, runs: int = _RUNS) -> None:
-    """Run the query, killed again and again, beside another writer; compare the sums."""
+    """Run the query, killed again and again, alongside another writer; compare the sums."""
     root, written = Path(tempfile.mkdtemp(prefix="paimon_stream_soak_")), 0
     try:
         feed(root / "source", batches, ROWS)
@@ -102,7 +102,7 @@ def soak(batches: int, runs: int = _RUNS) -> None:
         right = (expected + written, sum(range(expected)) - sum(range(1, written + 1)))
         kills = f"query ended {len(states)} times and killed {processes - 1} times with its process"
         print(
-            f"{batches} micro-batches, {kills}, {written} commits beside it: {rows} rows, sum {total}; {right} wanted"
+            f"{batches} micro-batches, {kills}, {written} commits next to it: {rows} rows, sum {total}; {right} wanted"
         )
         print_memory(states)
         assert (rows, total) == right
@@ -133,9 +133,9 @@ def committed(root: Path) -> int:
 def append(path: str, number: int) -> None:
     """Commit a row of a negative key, in this process, as a stream of another name."""
     key = -1 - number
-    batch = pa.record_batch({"k": [key], "v": [key], "note": ["beside"]})
+    batch = pa.record_batch({"k": [key], "v": [key], "note": ["alongside"]})
     write = planned(load_table(path), batch.schema, shuffled=True)
-    replace(write, stream=StreamBatch("beside", number)).commit([write.write_task([batch], 0)])
+    replace(write, stream=StreamBatch("alongside", number)).commit([write.write_task([batch], 0)])
 
 
 def sums(path: str) -> tuple[int, int]:

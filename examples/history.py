@@ -1,6 +1,6 @@
 """A table's past, as easy to use as its present: tags, time travel, changes, a branch, rollback, expiry.
 
-Prices change every day. Somebody wants to know what a price was, what changed since, to try new prices beside the old
+Prices change every day. Somebody wants to know what a price was, what changed since, to try new prices next to the old
 ones, and to take a mistake back.
 
     python examples/history.py [directory for the table]

@@ -29,7 +29,7 @@ HEIGHTS = {
     "spark": 10,
     "cli": 10,
 }
-# The rooms of a layer (and modules beside them), each above those that it imports.
+# The rooms of a layer (and modules alongside them), each above those that it imports.
 ROOM_HEIGHTS = {
     "maintain": {
         "files": 0,
@@ -274,7 +274,7 @@ TEST_FOLDERS = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir(
 
 
 def offences_of_tests(path: str, names: set[str]) -> Iterator[str]:
-    """Tests that import a test: what tests share stands in `tests/support` (or beside the data it belongs to)."""
+    """Tests that import a test: what tests share stands in `tests/support` (or next to the data it belongs to)."""
     for name in sorted(names):
         module = next((part for part in name.split(".") if part.startswith("test_")), None)
         if module:

@@ -1,4 +1,4 @@
-"""The clone stands alone: what code and documents cite is in the repository, and nothing needs what lies beside it."""
+"""The clone stands alone: what code and documents cite is in the repository, and nothing needs what lies next to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.golden_archives import ARCHIVES, golden_folder, packed
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("paimon_spark", "pyspark_paimon", "tests", "benchmarks", "examples", "docs", ".ci")
-BESIDE = ("../" + "shared", "PAIMON_SPARK_" + "SHARED")
+OUTSIDE = ("../" + "shared", "PAIMON_SPARK_" + "SHARED")
 
 DOCUMENT = re.compile(
     r"(?<![\w/.:$}-])(?:[\w-]+/)*[\w-]+\.md\b|(?<![\w/])docs/internals/spec/[\w./-]*\w|(?<![\w./])spec/[\w-]+\.txt"
@@ -123,12 +123,12 @@ def test_the_architecture_names_what_exists() -> None:
     assert not [name for name in functions if not re.search(rf"^ *def {name}\(", code, re.M)]
 
 
-def test_nothing_lies_beside_the_clone() -> None:
+def test_nothing_outside_the_clone_is_needed() -> None:
     files = [*texts(".py", ".ipynb", ".md", ".toml", ".java", ".slt", ".txt", ".yml", ""), ROOT / "pyproject.toml"]
     wrong = [
         f"{path.relative_to(ROOT)}: {word}"
         for path in files
-        for word in BESIDE
+        for word in OUTSIDE
         if word in path.read_text(encoding="utf-8", errors="replace")
     ]
     assert not wrong

@@ -195,9 +195,9 @@ def _overwriting(
     if settings.overwrite_upgrade and keys and not parts.compact:
         types = [table.schema.field(name).type for name in keys]
         replaced = scope.contains([entry.partition for entry in files])
-        beside = tuple(entry for entry, inside in zip(files, replaced, strict=True) if not inside)
+        kept = tuple(entry for entry, inside in zip(files, replaced, strict=True) if not inside)
         own = [entry for entry, inside in zip(files, replaced, strict=True) if inside]
-        files = (*upgraded_files(own, types, max_level=settings.max_level), *beside)
+        files = (*upgraded_files(own, types, max_level=settings.max_level), *kept)
     return replace(part, changes=replace(part.changes, files=files, changelog=()), scope=scope)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-class Beside(Enum):
+class OutsideChanges(Enum):
     """What an overwrite may add to partitions that it does not replace, with cross-partition updates."""
 
     NOTHING = "nothing"
@@ -51,7 +51,7 @@ class OverwriteSpec:
     """More specs, for dropping several partitions at once: a partition that matches any of them is replaced."""
     condition: Predicate | None = None
     """Instead of specs: a condition over partition columns; partitions for which it is true are replaced."""
-    beside: Beside = Beside.NOTHING
+    outside: OutsideChanges = OutsideChanges.NOTHING
     """What may be added to partitions that are not replaced."""
     exactly: frozenset[bytes] | None = None
     """Instead of specs: the bytes of the partitions that are replaced; may be none at all."""
@@ -174,9 +174,9 @@ def overwrite_scope(
         return PartitionScope(table, None, exactly={entry.partition for entry in new_files})
     specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
     scope = PartitionScope(table, specs, exactly=overwrite.exactly, condition=overwrite.condition)
-    if overwrite.beside is Beside.ROWS:
+    if overwrite.outside is OutsideChanges.ROWS:
         return scope
-    if overwrite.beside is Beside.DELETES:
+    if overwrite.outside is OutsideChanges.DELETES:
         new_files = [entry for entry in new_files if entry.file.delete_row_count != entry.file.row_count]
     changed = list(dict.fromkeys(entry.partition for entry in new_files))
     for partition, inside in zip(changed, scope.contains(changed), strict=True):

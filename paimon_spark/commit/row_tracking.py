@@ -40,20 +40,20 @@ def with_row_ids(
         entries = chain.from_iterable(groups.values())
     stamped = []
     of_last = next_row_id
-    beside: dict[tuple[str, ...] | None, int] = {}
+    companion_starts: dict[tuple[str, ...] | None, int] = {}
     for entry in entries:
         file = _with_snapshot_sequence(entry.file, snapshot_id)
         has_row_ids = file.first_row_id is not None or _ROW_ID in (file.write_cols or ())
         if file.file_source == FileSource.APPEND and not has_row_ids:
             if is_blob_file(file.file_name) or is_vector_file(file.file_name):  # the rows of the file before it
-                start = beside.get(file.write_cols, of_last)
-                beside[file.write_cols] = start + file.row_count
+                start = companion_starts.get(file.write_cols, of_last)
+                companion_starts[file.write_cols] = start + file.row_count
                 if start + file.row_count > next_row_id:
                     raise CommitError(f"File {file.file_name} has no rows before it to which its values belong.")
                 file = replace(file, first_row_id=start)
             else:
                 file = replace(file, first_row_id=next_row_id)
-                of_last, beside = next_row_id, {}
+                of_last, companion_starts = next_row_id, {}
                 next_row_id += file.row_count
         stamped.append(replace(entry, file=file))
     return tuple(stamped), next_row_id

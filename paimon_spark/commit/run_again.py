@@ -31,7 +31,7 @@ _TURNS_LOCK = threading.Lock()
 def run_again(table: FileStoreTable, attempt: Callable[[Snapshot | None], _Result]) -> _Result:
     """Call ``attempt`` until no other commit comes between its read and its commit; return what it returns.
 
-    The first attempt runs beside all others; those that lost run one at a time in each process, so that they do not
+    The first attempt runs alongside all others; those that lost run one at a time in each process, so that they do not
     beat each other over and over.
 
     Args:

@@ -327,7 +327,7 @@ class SnapshotBuilder:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def _revives(self, before: Sequence[ManifestFileMeta], files: Sequence[ManifestEntry]) -> bool:
-        """Tell whether a file gets a level that it had before: readers would miss it beside its old DELETE.
+        """Tell whether a file gets a level that it had before: readers would miss it alongside its old DELETE.
 
         Java's rollback as latest leaves such an entry.
         """

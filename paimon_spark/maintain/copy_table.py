@@ -174,12 +174,12 @@ class _Plan:
             else:
                 self.copies.append(FileCopy(path, there, old.file_size))
             self._files.setdefault(place, []).append(new)
-            beside = there.rpartition("/")[0]
+            copied_to = there.rpartition("/")[0]
             for before, after in zip(old.extra_files, extra, strict=True):
                 if rewritten and before.endswith(BLOB_REFERENCES_SUFFIX):
                     continue
                 here = f"{directory}/{check_file_name(before, path=directory)}"
-                self.copies.append(FileCopy(here, f"{beside}/{check_file_name(after, path=beside)}", -1))
+                self.copies.append(FileCopy(here, f"{copied_to}/{check_file_name(after, path=copied_to)}", -1))
         self.copies += [FileCopy(blob_file, copied, -1) for blob_file, copied in self.blob_files.blob_files.items()]
         self._add_index(snapshot, names)
 

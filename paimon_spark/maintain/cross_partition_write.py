@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.overwrite import Beside, OverwriteSpec, PartitionScope
+from paimon_spark.commit.overwrite import OutsideChanges, OverwriteSpec, PartitionScope
 from paimon_spark.read.key_locations import numbers_of_keys, plan_key_locations
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
@@ -48,10 +48,10 @@ def with_named_partitions(
         overwrite: what is replaced.
         found: gives the partitions of the rows; asked only where they say what is replaced.
     """
-    beside = Beside.DELETES if key_rule(plan.table.schema) is KeyRule.DELETE_OLD else Beside.ROWS
+    outside = OutsideChanges.DELETES if key_rule(plan.table.schema) is KeyRule.DELETE_OLD else OutsideChanges.ROWS
     if overwrite.kind is not OverwriteMode.DYNAMIC:
-        return replace(overwrite, beside=beside)
-    return OverwriteSpec(OverwriteMode.STATIC, exactly=found(), beside=beside)
+        return replace(overwrite, outside=outside)
+    return OverwriteSpec(OverwriteMode.STATIC, exactly=found(), outside=outside)
 
 
 def bucket_plan(

@@ -29,7 +29,7 @@ def check_kind(kind: str) -> None:
         raise UnsupportedError(
             f"Catalogs with 'metastore' = '{kind}' are not supported: a catalog here is a directory ('filesystem'), "
             "keeps its names in a database ('jdbc') or in Hive's metastore ('hive'), or is a server ('rest'), and what "
-            "is written beside another metastore would not be known to it. Leave 'metastore' out and name the "
+            "is written alongside another metastore would not be known to it. Leave 'metastore' out and name the "
             "directory as the warehouse, or use the official connector."
         )
 

@@ -121,7 +121,7 @@ class ServedTable(TableHome):
         """Return the latest snapshot."""
         answer = self._of_snapshot(branch, "snapshot")
         found = None if answer is None else answer.get("snapshot")
-        if isinstance(found, dict) and "snapshot" in found:  # TableSnapshot: with statistics beside it
+        if isinstance(found, dict) and "snapshot" in found:  # TableSnapshot: with statistics next to it
             found = found["snapshot"]
         return self._snapshot(found, branch)
 

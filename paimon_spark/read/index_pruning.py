@@ -1,7 +1,7 @@
 """Which files the indexes of data files rule out, and which rows of a file they leave.
 
-Equals Java's ``AppendOnlyFileStoreScan.testFileIndex`` and ``FileIndexEvaluator``, and goes further: indexes beside the
-files are looked at while the read is planned too, so that every reader is spared the files, Spark's own as well. What
+Equals Java's ``AppendOnlyFileStoreScan.testFileIndex`` and ``FileIndexEvaluator``, and goes further: indexes in own
+files are read while the read is planned too, so that every reader is spared the files, Spark's own as well. What
 an index says about rows is asked again where the file is read.
 """
 
@@ -140,14 +140,14 @@ def _questions(
         if of_file is None:
             continue
         known = _indexed_columns(table, then, mapping)
-        beside = [at for at in group if places[at].embedded is None]  # type: ignore[union-attr]
-        if beside and not known & fields(of_file):
-            place = places[beside[-1]]
+        separate = [at for at in group if places[at].embedded is None]  # type: ignore[union-attr]
+        if separate and not known & fields(of_file):
+            place = places[separate[-1]]
             assert place is not None
             with opened(table.file_io, place) as container:  # settings of a single write are in no schema
                 names = {part.column for part in container.parts}
                 known = names | {name.partition("[")[0] for name in names}  # of a key of a map ``column[key]``
-        skipped = set() if known & fields(of_file) else set(beside)
+        skipped = set() if known & fields(of_file) else set(separate)
         for at in group:
             if at not in skipped:
                 yield at, then.fields, of_file

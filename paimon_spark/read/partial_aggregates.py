@@ -102,7 +102,7 @@ class PartialAggregates:
 
         Args:
             group_by: columns; none makes one group of all rows.
-            calls: ``count``, ``min``, ``max`` and ``sum``; beside groups no extremes of floating point numbers.
+            calls: ``count``, ``min``, ``max`` and ``sum``; alongside groups no extremes of floating point numbers.
             target: the columns that come out: `group_by`, then one for each call. Sums of decimals have the type of
                 their column.
         """

@@ -18,7 +18,7 @@ PREFIXES = ("data-file.prefix", "changelog-file.prefix")
 EXTERNAL = "data-file.external-paths"
 
 OWN_DIRECTORIES = ("snapshot", "changelog", "tag", "branch", "consumer", "manifest", "index", "statistics", "schema")
-"""What a table keeps beside its data files; the schemas come last, as they do when a table is deleted."""
+"""What a table keeps alongside its data files; the schemas come last, as they do when a table is deleted."""
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?=/)")
 _BUCKETS = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})

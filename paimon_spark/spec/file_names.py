@@ -20,7 +20,7 @@ POSTPONE_BUCKET = -2
 MANAGED_BLOB_SUFFIX = ".managed.blob"
 """Of files with values of BLOB columns that many data files may share."""
 BLOB_REFERENCES_SUFFIX = ".blobref"
-"""Of the file beside a data file that says which of those it needs."""
+"""Of the companion file of a data file that says which of those it needs."""
 POSTPONED_INFIX = "-w-"
 """Ends the prefix that the files of one writer of a postponed bucket share."""
 LATEST_HINT = "LATEST"

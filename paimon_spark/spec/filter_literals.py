@@ -124,7 +124,7 @@ def cast_to_float(value: Any, *, single: bool) -> float:
 
 
 def _beyond(value: float) -> Fitted:
-    """Infinity or NaN, which is greater than every number, beside a type that has neither."""
+    """Infinity or NaN, which is greater than every number, alongside a type that has neither."""
     return Fitted(None, exact=False, beyond=-1 if value < 0 else 1)
 
 

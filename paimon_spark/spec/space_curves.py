@@ -1,7 +1,7 @@
 """Places of rows on curves through several columns: rows that are near each other on one are near in every column.
 
 Java's ``ZIndexer`` and ``HilbertIndexer`` interleave the bits of the values themselves, so a text counts more than a
-small number beside it. Here the ranks of values among those of the column are interleaved: every column counts alike,
+small number next to it. Here the ranks of values among those of the column are interleaved: every column counts alike,
 whatever its type and range. The order of rows is no part of the format. Whole columns are turned into bits at once.
 """
 

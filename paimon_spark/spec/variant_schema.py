@@ -85,7 +85,7 @@ _BYTES: Final = t.VarBinaryType(t.VarBinaryType.MAX)
 
 
 def _group(kind: t.DataType, first: tuple[t.DataField, ...], *, of_field: bool) -> t.RowType:
-    """A value, and beside it a typed one; in a field of an object both may be missing."""
+    """A value, and next to it a typed one; in a field of an object both may be missing."""
     at = len(first)
     typed: t.DataType
     match kind:

@@ -25,7 +25,7 @@ _VALUE, _TYPED, _METADATA = "value", "typed_value", "metadata"
 
 
 def is_shredded(column: pa.DataType) -> bool:
-    """Whether a column of a file holds shredded variants: with typed values beside the binary ones."""
+    """Whether a column of a file holds shredded variants: with typed values alongside the binary ones."""
     return bool(
         pa.types.is_struct(column) and column.get_field_index(_TYPED) >= 0 and column.get_field_index(_METADATA) >= 0
     )

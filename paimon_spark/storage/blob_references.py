@@ -1,4 +1,4 @@
-"""The file beside a data file that names the managed blob files which its rows need.
+"""The companion file of a data file that names the managed blob files which its rows need.
 
 Equals Java's ``ManagedBlobReferenceFile`` (version 1): big-endian; a magic number, then the version, the number of
 managed blob files and for each the directory and the name as Java's ``DataOutput.writeUTF`` writes texts, then a CRC32

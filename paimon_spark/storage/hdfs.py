@@ -151,7 +151,7 @@ def _again(deed: Callable[[], _R]) -> _R:
 
 
 def write_aside(store: Any, key: str, data: bytes) -> str:
-    """Write a file under a hidden name of its own beside another one; return that name."""
+    """Write a file under a hidden name of its own alongside another one; return that name."""
     directory, _, name = key.rpartition("/")
     aside = f"{directory}/.{name}.{uuid.uuid4()}.tmp"
     try:

@@ -179,7 +179,7 @@ def delete_empty(path: str) -> bool:
 
 @contextlib.contextmanager
 def _written_aside(path: str, data: bytes, *, sync: bool) -> Iterator[str]:
-    """A temporary dot-file beside `path`, named as Java's; gone at the end unless renamed."""
+    """A temporary dot-file alongside `path`, named as Java's; gone at the end unless renamed."""
     directory, name = os.path.split(path)
     os.makedirs(directory, exist_ok=True)
     aside = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")

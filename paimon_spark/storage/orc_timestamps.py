@@ -2,7 +2,7 @@
 
 pyarrow gives ORC's timestamps in nanoseconds only. An ORC file stores seconds and nanoseconds apart ("Timestamp
 Columns" of the specification), so the library reads each alone from the same bytes under another footer: the seconds as
-the numbers of a LONG column, the nanoseconds beside seconds that are all 0. Nothing is decoded here but footers.
+the numbers of a LONG column, the nanoseconds alongside seconds that are all 0. Nothing is decoded here but footers.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.paths import TablePaths
 
 ROLLED_BACK = "ROLLED-BACK"
-"""A file beside the hints: the snapshot that the last rollback left as the latest, and the last one it deleted."""
+"""A file alongside the hints: the snapshot that the last rollback left as the latest, and the last one it deleted."""
 
 _MAX_HINT_BYTES = 32
 _MAX_MARK_BYTES = 256

@@ -1,4 +1,4 @@
-"""The two branches of a table whose options ask for a second branch beside its own.
+"""The two branches of a table whose options ask for a second branch alongside its own.
 
 Options `scan.fallback-branch` and `scan.primary-branch`, Java's ``FallbackReadFileStoreTable``: one of the branches
 comes first and gives all its partitions; the other gives the partitions that the first lacks. Runs on the driver.
@@ -43,7 +43,7 @@ BranchState = tuple["FileStoreTable", "Snapshot | None"]
 
 
 def other_branch(table: FileStoreTable) -> str | None:
-    """Return the branch that the table's options read beside its own; None without one, or when it is the same."""
+    """Return the branch that the table's options read alongside its own; None without one, or when it is the same."""
     name = (table.options.get(FALLBACK) or table.options.get(PRIMARY) or "").strip()
     return name if name and name != table.branch and table.branches.exists(name) else None
 

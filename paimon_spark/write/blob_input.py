@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def with_input(spec: DataFileSpec, table: FileStoreTable) -> DataFileSpec:
     """How files of rows are written that a user gives, whose BLOB values may be descriptors."""
-    if not spec.managed_blobs and not any(part.is_blob for part in spec.beside):
+    if not spec.managed_blobs and not any(part.is_blob for part in spec.companions):
         return spec
     options = table.options
     blob_files = bool(spec.managed_blobs)  # Java: there, what is missing is never written as null
@@ -24,5 +24,5 @@ def with_input(spec: DataFileSpec, table: FileStoreTable) -> DataFileSpec:
         bool(options.value("blob-write-null-on-missing-file")) and not blob_files,
         bool(options.value("blob-write-null-on-fetch-failure")) and not blob_files,
     )
-    beside = tuple(replace(part, blob_input=given) if part.is_blob else part for part in spec.beside)
-    return replace(spec, beside=beside, blob_input=given)
+    companions = tuple(replace(part, blob_input=given) if part.is_blob else part for part in spec.companions)
+    return replace(spec, companions=companions, blob_input=given)

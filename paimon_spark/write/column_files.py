@@ -38,9 +38,9 @@ class ColumnFiles:
         """
         spec = with_input(data_file_spec(table.schema, limit_rows=False, columns=tuple(fields)), table)
         names = spec.file_names()
-        plain = replace(spec, target_size_bytes=_NO_LIMIT, beside=())
+        plain = replace(spec, target_size_bytes=_NO_LIMIT, companions=())
         self._files: list[tuple[list[str], RollingFiles]] = []
-        for part in (*([plain] if plain.physical_fields else []), *spec.beside):
+        for part in (*([plain] if plain.physical_fields else []), *spec.companions):
             columns = [field.name for field in part.physical_fields]
             columns += [IS_PLACEHOLDER] if part.file_format == "blob" else []
             own = names.ending(part.extension)

@@ -23,7 +23,7 @@ class CompanionFiles:
         self,
         plain: RollingFiles,
         columns: Sequence[str],
-        beside: Sequence[tuple[list[str], RollingFiles]],
+        companions: Sequence[tuple[list[str], RollingFiles]],
         step: int,
     ) -> None:
         """Open nothing yet.
@@ -31,12 +31,12 @@ class CompanionFiles:
         Args:
             plain: the files of the columns that have none of their own.
             columns: these columns, in order.
-            beside: the other columns with their files.
+            companions: the other columns with their files.
             step: how many rows are written before sizes are looked at.
         """
         self._plain = plain
         self._columns = list(columns)
-        self._beside = beside
+        self._companions = companions
         self._step = step
         self._finished: list[DataFileMeta] = []
 
@@ -50,7 +50,7 @@ class CompanionFiles:
         position = 0
         while position < rows.num_rows:
             count = self._plain.write_some(rows.select(self._columns).slice(position, self._step))
-            for names, files in self._beside:
+            for names, files in self._companions:
                 files.write(rows.select(names).slice(position, count))
             position += count
             if not self._plain.is_open:
@@ -66,9 +66,9 @@ class CompanionFiles:
         self._collect()
 
     def _collect(self) -> None:
-        """Finish the files beside the finished one, and note all in the order that row ids need."""
+        """Finish the files alongside the finished one, and note all in the order that row ids need."""
         self._finished += self._plain.take()
-        for _, files in self._beside:
+        for _, files in self._companions:
             files.roll()
             self._finished += files.take()
 
@@ -79,5 +79,5 @@ class CompanionFiles:
 
     def abort(self) -> None:
         """Delete all files of this writer."""
-        for files in (self._plain, *(files for _, files in self._beside)):
+        for files in (self._plain, *(files for _, files in self._companions)):
             files.abort()

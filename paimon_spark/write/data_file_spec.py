@@ -60,7 +60,7 @@ class DataFileSpec:
     """Columns of the file where they are not those of the schema."""
     step_rows: int = 1000
     """How many rows are written at least before the size of a file is looked at, as in Java."""
-    beside: tuple[DataFileSpec, ...] = ()
+    companions: tuple[DataFileSpec, ...] = ()
     """How files of columns are written that have files of their own: one for each BLOB column, one for VECTORs."""
     numbered_anew: bool = False
     """Whether the sequence numbers of each file start at zero, which stands for the id of the snapshot to be."""
@@ -193,13 +193,13 @@ def _with_companion_files(spec: DataFileSpec, schema: TableSchema) -> DataFileSp
         for field in spec.physical_fields
         if holds_blobs(field.type) and field.name not in schema.core_options.inline_blob_fields
     )
-    beside = (*blobs, *vectors)
-    if not beside:
+    companions = (*blobs, *vectors)
+    if not companions:
         return spec
-    taken = {field.name for other in beside for field in other.physical_fields}
+    taken = {field.name for other in companions for field in other.physical_fields}
     plain = tuple(field for field in spec.physical_fields if field.name not in taken)
     names = tuple(field.name for field in plain)
-    return replace(spec, value_fields=plain, physical_fields=plain, write_cols=names, beside=beside)
+    return replace(spec, value_fields=plain, physical_fields=plain, write_cols=names, companions=companions)
 
 
 def _with_managed_blobs(spec: DataFileSpec, schema: TableSchema, target: int | None) -> DataFileSpec:

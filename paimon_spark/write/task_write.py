@@ -232,15 +232,15 @@ class _TaskWrite:
         first = 0 if unaware else self._plan.first_sequence(partition, bucket, self._task_id)
         if self._engine is None:
             files = RollingFiles(table.file_io, self._spec, directory, names, next_sequence=first)
-            beside = [
+            companions = [
                 (
                     [field.name for field in spec.physical_fields],
                     RollingFiles(table.file_io, spec, directory, names.ending(spec.extension)),
                 )
-                for spec in self._spec.beside
+                for spec in self._spec.companions
             ]
             columns = [field.name for field in self._spec.physical_fields]
-            every = CompanionFiles(files, columns, beside, self._spec.step_rows) if beside else files
+            every = CompanionFiles(files, columns, companions, self._spec.step_rows) if companions else files
             return AppendWriter(every, min(_APPEND_FLUSH_BYTES, self.budget))
         if self._plan.postponed_user is not None:
             return PostponedWriter(self._spec, self._engine, RollingFiles(table.file_io, self._spec, directory, names))

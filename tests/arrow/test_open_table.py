@@ -230,7 +230,7 @@ def test_an_error_of_a_split_is_raised(warehouse: str) -> None:
         table.scan(threads=2).to_arrow()
 
 
-def test_counters_of_deletes_beside_writers_lose_nothing(warehouse: str) -> None:
+def test_counters_of_concurrent_deletes_lose_nothing(warehouse: str) -> None:
     table = new_table(warehouse, primary_keys="k", bucket=1)
     table.append([row(1, "a"), row(2, "a")])
     stale = paimon_spark.open_table(table.path)

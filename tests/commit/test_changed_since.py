@@ -220,7 +220,7 @@ def test_counters_of_several_processes_count_every_success(tmp_path: Path, bucke
 @pytest.mark.thorough
 @BUCKETS
 @pytest.mark.parametrize("kind", ["vectors", "lookup", "vectors_and_lookup"])
-def test_counters_count_every_success_beside_compactions(tmp_path: Path, bucket: str, kind: str) -> None:
+def test_counters_count_every_success_during_compactions(tmp_path: Path, bucket: str, kind: str) -> None:
     vectors, lookup = {"deletion_vectors__enabled": "true"}, {"changelog_producer": "lookup"}
     options = {"vectors": vectors, "lookup": lookup, "vectors_and_lookup": vectors | lookup}[kind]
     table = make_table(tmp_path / "t", primary_key=["k"], bucket=bucket, snapshot__num_retained__min="100", **options)

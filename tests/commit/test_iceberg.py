@@ -1,4 +1,4 @@
-"""Iceberg metadata beside Paimon's: pyiceberg reads the same rows after every kind of commit."""
+"""Iceberg metadata alongside Paimon's: pyiceberg reads the same rows after every kind of commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits that change no file, beside Java's: merged manifests, statistics."""
+"""Commits that change no file, alongside Java's: merged manifests, statistics."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_others_at_work_during_any_call(tmp_path: Path, slow: str, rival: str, k
             store.meanwhile = meanwhile
             table = replace(load_table(made.path), file_io=store)
             next_key += 1
-            with contextlib.suppress(PaimonError):  # beside others it may have to be done again: that is said
+            with contextlib.suppress(PaimonError):  # alongside others it may have to be done again: that is said
                 try:
                     expected |= DEEDS[slow](table, next_key)
                 except CommitStateUnknownError:

@@ -15,7 +15,7 @@ from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows
 from tests.support.levels import check_files, tied_values
 from tests.support.racing import race, rows_to_change
-from tests.support.storms import SECONDS, commit_beside_drops, storm, write
+from tests.support.storms import SECONDS, commit_during_drops, storm, write
 
 pytestmark = [pytest.mark.oracle, pytest.mark.thorough]
 
@@ -114,9 +114,9 @@ def test_a_storm_by_kind(tmp_path: Path, oracle: Any, kind: str) -> None:
     assert dict(oracle.rows(table.path)) == rows(table) == everything | {10**9: "last"}
 
 
-def test_commits_beside_drops_leave_no_foreign_snapshot(tmp_path: Path, oracle: Any) -> None:
+def test_commits_during_drops_leave_no_foreign_snapshot(tmp_path: Path, oracle: Any) -> None:
     table = make_table(tmp_path / "t", bucket="-1")
-    race(commit_beside_drops, table.path, 3, 25, timeout_seconds=300 + SECONDS)
+    race(commit_during_drops, table.path, 3, 25, timeout_seconds=300 + SECONDS)
     table = load_table(table.path)
     commit(table, [message(table, data_file(table, {10**9: "last"}))])
     check_history(table)

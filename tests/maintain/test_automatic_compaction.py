@@ -113,7 +113,7 @@ def test_small_files_of_append_tables_are_joined(tmp_path: Path, bucket: str) ->
 
 
 def test_a_row_is_written_again_a_few_times(tmp_path: Path) -> None:
-    """Files of about one size are joined: a large one is not written again for each few small ones beside it."""
+    """Files of about one size are joined: a large one is not written again for each few small ones next to it."""
     options = {"compaction.min.file-num": "3", "source.split.open-file-cost": "1 kb", "target-file-size": "1 mb"}
     table = make_table(tmp_path / "t", bucket="-1", **options, **KEEP)
     rng = chance("tiers")

@@ -219,7 +219,7 @@ def test_what_java_refuses_is_refused(make: Make) -> None:
         check_row_delete(table)
 
 
-def beside(table: FileStoreTable) -> list[tuple[str, tuple[str, ...] | None, int | None, int]]:
+def files_of_rows(table: FileStoreTable) -> list[tuple[str, tuple[str, ...] | None, int | None, int]]:
     """End of the name, columns, first row id and rows of each file."""
     latest = load_table(table.path).snapshots.latest()
     assert latest is not None
@@ -238,7 +238,7 @@ def test_blobs_that_do_not_change_are_left_to_older_files(tmp_path: Path) -> Non
     table = create_table(str(tmp_path / "t"), create_schema(fields, options=EVOLVES))
     put(table, [{"k": i, "b": None if i == 4 else b"old" * i} for i in range(6)])
     update(table, {1: {"b": b"new"}, 2: {"b": None}})
-    assert beside(table)[-1] == ("blob", ("b",), 0, 6)
+    assert files_of_rows(table)[-1] == ("blob", ("b",), 0, 6)
     blob = max(Path(table.path).rglob("*.blob"), key=lambda path: path.stat().st_mtime_ns)
     assert blob.stat().st_size < 60
     model = {i: (i, b"old" * i) for i in range(6)} | {1: (1, b"new"), 2: (2, None), 4: (4, None)}
@@ -258,7 +258,7 @@ def test_vectors_have_files_of_their_own(tmp_path: Path, file_format: str) -> No
     rows = 2500
     put(table, [{"k": i, "e": [i, -i], "v": i, "f": [i]} for i in range(rows)])
     ending = f"vector.{file_format}"
-    found = beside(table)
+    found = files_of_rows(table)
     assert found[0] == ("orc", ("k", "v"), 0, rows)
     assert {(name, columns) for name, columns, _, _ in found[1:]} == {(ending, ("e", "f"))}
     assert len(found) > 2
@@ -266,7 +266,7 @@ def test_vectors_have_files_of_their_own(tmp_path: Path, file_format: str) -> No
     assert rows_of(table, "k", "e", "v", "f") == model
     update(table, {2000: {"e": [0.5, 1.5]}, 3: {"e": [2.5, 3.5]}})
     model |= {i: (i, [x, x + 1], i, [i]) for i, x in ((2000, 0.5), (3, 2.5))}
-    assert {columns for name, columns, _, _ in beside(table)[len(found) :]} == {("e",)}
+    assert {columns for name, columns, _, _ in files_of_rows(table)[len(found) :]} == {("e",)}
     assert rows_of(table, "k", "e", "v", "f") == model
     update(table, {7: {"v": 70, "f": [700]}})
     model[7] = (7, [7.0, -7.0], 70, [700])
@@ -285,7 +285,7 @@ def test_vectors_written_before_they_had_files_are_kept(tmp_path: Path) -> None:
         put(load_table(table.path), [{"k": i, "e": [i, i]} for i in range(start, start + 5)])
     compact(load_table(table.path))
     assert rows_of(table, "k", "e") == {i: (i, [float(i), float(i)]) for i in range(20)}
-    assert sorted(rows for name, _, _, rows in beside(table) if name == "avro") == [5, 5, 10]
+    assert sorted(rows for name, _, _, rows in files_of_rows(table) if name == "avro") == [5, 5, 10]
 
 
 def test_files_for_vectors_need_data_evolution() -> None:
@@ -318,7 +318,7 @@ def test_deleted_rows_go_over_to_the_compacted_file(make: Make) -> None:
     model = {k: (k, f"a{k}", {5: 500, 12: 1200}.get(k, k)) for k in range(25) if k not in (0, 4, 11, 14, 20)}
     assert rows_of(table, "k", "a", "b") == model
     compact(load_table(table.path))
-    assert beside(table) == [("parquet", None, 0, 25)]
+    assert files_of_rows(table) == [("parquet", None, 0, 25)]
     assert rows_of(table, "k", "a", "b") == model
     latest = load_table(table.path).snapshots.latest()
     (vector,) = vectors_of(load_table(table.path), latest).values()
@@ -330,7 +330,7 @@ def test_deleted_rows_go_over_to_the_compacted_file(make: Make) -> None:
     assert rows_of(table, "k", "a", "b") == model | {1: (1, "x", 1)}
 
 
-def test_a_delete_beside_a_compaction_is_a_conflict(make: Make) -> None:
+def test_a_delete_during_a_compaction_is_a_conflict(make: Make) -> None:
     table = make(**{"deletion-vectors.enabled": "true"})
     delete(table, 3)
 

@@ -445,7 +445,7 @@ def test_a_lifted_file_outlives_its_old_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("producer", ["none", "full-compaction"])
 def test_a_section_much_larger_than_the_budget(tmp_path: Path, producer: str) -> None:
     """Four overlapping runs of 24 MB each in memory, merged within a budget of 4 MB; the last into the first."""
-    small_groups = {"parquet__block__size": str(1 << 20)}  # what is read of a row group is beside the budget
+    small_groups = {"parquet__block__size": str(1 << 20)}  # what is read of a row group is alongside the budget
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", read__merge__memory_budget="4 mb", **small_groups)
     table = table.with_options({"changelog-producer": producer})
     count = 60_000

@@ -145,7 +145,7 @@ def test_partitions_again(tmp_path: Path) -> None:
         assert rows(copy) == {2: "v"}
 
 
-def test_beside_a_writer(tmp_path: Path) -> None:
+def test_with_a_concurrent_writer(tmp_path: Path) -> None:
     """Commits and expiries in turn, and files that are not committed yet: cleaning leaves what is young."""
     table = make_table(tmp_path / "t", bucket="-1")
     waiting = data_file(table, {100: "late"})

@@ -50,7 +50,7 @@ def test_files_get_the_indexes_that_options_ask_for(tmp_path: Path, threshold: s
     assert multiset(read(table)) == before
     assert [row["k"] for row in read(table, Leaf("eq", "k", (77,)))] == [77]
     again = rewrite_file_index(table)
-    assert again.files == (2 if threshold == "0 b" else 0)  # as Java: an index beside a file is always written anew
+    assert again.files == (2 if threshold == "0 b" else 0)  # as Java: an index alongside a file is always written anew
     if threshold == "0 b":
         names = [name for file in files_of(table) for name in file.extra_files]
         assert len(names) == len(set(names)) == 2

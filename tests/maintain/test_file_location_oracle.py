@@ -1,4 +1,4 @@
-"""Tables whose data Java has put elsewhere: legal ones are read, expired and cleaned, and nothing beside them."""
+"""Tables whose data Java has put elsewhere: legal ones are read, expired and cleaned, and nothing alongside them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_we_write_elsewhere_java_reads_and_goes_on_with(oracle: Any, tmp_pa
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-def test_index_files_beside_the_data(oracle: Any, vectors: bool) -> None:
+def test_index_files_next_to_the_data(oracle: Any, vectors: bool) -> None:
     options = {"bucket": "-1", "index-file-in-data-file-dir": "true", "dynamic-bucket.target-row-num": "3"}
     options |= {"deletion-vectors.enabled": "true", "dynamic-bucket.target-row-num": "1000"} if vectors else {}
     name = oracle.fresh_name("places")

@@ -22,7 +22,7 @@ from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import make_table
 from tests.support.history import rows
-from tests.support.interrupting import Operation, beside_a_rival, killed_at_random
+from tests.support.interrupting import Operation, killed_at_random, with_a_rival
 from tests.support.killing import IMPATIENT
 from tests.support.levels import check_files
 
@@ -50,7 +50,7 @@ def copied_anew(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("deed", [copied, copied_anew])
-def test_copies_beside_commits(tmp_path: Path, deed: Operation) -> None:
+def test_copies_during_commits(tmp_path: Path, deed: Operation) -> None:
     source = make_table(tmp_path / "t", bucket="-1")
     write(source, 0)
     expected = {0: "x"}
@@ -72,7 +72,7 @@ def test_copies_beside_commits(tmp_path: Path, deed: Operation) -> None:
     assert rows(opened(tmp_path, "copy")) == expected
 
 
-def test_a_copy_beside_a_commit_at_every_call(tmp_path: Path) -> None:
+def test_a_copy_during_a_commit_at_every_call(tmp_path: Path) -> None:
     """It has the rows of one snapshot, the source has all."""
     source = make_table(tmp_path / "origin" / "t", bucket="-1")
     write(source, 1)
@@ -81,7 +81,7 @@ def test_a_copy_beside_a_commit_at_every_call(tmp_path: Path) -> None:
     def rival(directory: Path) -> None:
         write(opened(directory), 3)
 
-    for copy, error in beside_a_rival(tmp_path / "origin", copied, rival, tmp_path):
+    for copy, error in with_a_rival(tmp_path / "origin", copied, rival, tmp_path):
         assert error is None
         assert set(rows(opened(copy))) == {1, 2, 3}
         assert set(rows(opened(copy, "copy"))) in ({1, 2}, {1, 2, 3})
@@ -96,7 +96,7 @@ def forwarded(directory: Path) -> None:
     fast_forward(opened(directory), "b")
 
 
-def test_fast_forwards_beside_commits(tmp_path: Path) -> None:
+def test_fast_forwards_during_commits(tmp_path: Path) -> None:
     """What the table got since the branch began is forgotten; what the branch has is there, whole."""
     table = make_table(tmp_path / "t", bucket="-1")
     write(table, 0)

@@ -71,7 +71,7 @@ def contents(table: FileStoreTable) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-def test_nothing_is_done_beside_another(table: FileStoreTable, deed: str) -> None:
+def test_one_operation_excludes_another(table: FileStoreTable, deed: str) -> None:
     left, before = held_elsewhere(table), contents(table)
     with (
         waiting_at_most(0),
@@ -183,7 +183,7 @@ def test_a_tag_that_is_made_while_another_expires_its_snapshot(table: FileStoreT
     assert "new" not in table.tags.names()
 
 
-def test_a_tag_beside_nobody_takes_no_lease(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_without_rivals_takes_no_lease(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paimon_spark.maintain.files.one_at_a_time.lease", None)
     tags.create_tag(table, "new", snapshot_id=2)
     assert table.tags.get("new").snapshot.id == 2

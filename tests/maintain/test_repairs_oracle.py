@@ -1,4 +1,4 @@
-"""Files that are gone, snapshots behind a gap, marks of partitions: beside Java, on every kind of table."""
+"""Files that are gone, snapshots behind a gap, marks of partitions: alongside Java, on every kind of table."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from paimon_spark.write.plan import OverwriteMode, plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import make_table
 from tests.support.history import rows
-from tests.support.interrupting import Operation, beside_a_rival, killed_at_every_call
+from tests.support.interrupting import Operation, killed_at_every_call, with_a_rival
 from tests.support.killing import IMPATIENT
 from tests.support.levels import check_files
 from tests.support.racing import rows_to_change
@@ -192,11 +192,11 @@ RIVALS: dict[str, Callable[[Path], None]] = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("rival", RIVALS)
 @pytest.mark.parametrize("case", [case for case in SAME if case != "zorder"])
-def test_a_rewrite_beside_a_commit_at_every_call(tmp_path: Path, case: str, rival: str) -> None:
+def test_a_rewrite_during_a_commit_at_every_call(tmp_path: Path, case: str, rival: str) -> None:
     keyed, operation = SAME[case]
     made(tmp_path / "origin", keyed=keyed)
     wanted = {"compaction": OLD, "overwrite": {9: "z"}}.get(rival, {**OLD, 4: "d"})
-    for copy, error in beside_a_rival(tmp_path / "origin", operation, RIVALS[rival], tmp_path):
+    for copy, error in with_a_rival(tmp_path / "origin", operation, RIVALS[rival], tmp_path):
         assert error is None or isinstance(error, CommitError), repr(error)
         assert rows(opened(copy)) == wanted
         operation(copy)
@@ -269,11 +269,11 @@ def test_a_fast_forward_is_killed_and_runs_again(tmp_path: Path, oracle: Any) ->
     assert new in seen
 
 
-def test_a_fast_forward_beside_a_commit_at_every_call(tmp_path: Path) -> None:
+def test_a_fast_forward_during_a_commit_at_every_call(tmp_path: Path) -> None:
     """The commit is forgotten, as what came since the branch began, or the fast-forward says that it came between."""
     branched(tmp_path / "origin")
     new = {**OLD, 4: "branch"}
-    for copy, error in beside_a_rival(tmp_path / "origin", to_branch, RIVALS["write"], tmp_path):
+    for copy, error in with_a_rival(tmp_path / "origin", to_branch, RIVALS["write"], tmp_path):
         assert error is None or isinstance(error, CommitError), repr(error)
         assert rows(opened(copy)) in ([new, {**new, 4: "d"}] if error is None else [{**OLD, 4: "d"}])
         to_branch(copy)
@@ -314,7 +314,7 @@ def _rewrite_for_ever(directory: Path, keyed: bool, started: Any) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("keyed", [False, True])
-def test_rewrites_are_killed_at_random_moments_beside_commits(tmp_path: Path, oracle: Any, keyed: bool) -> None:
+def test_rewrites_are_killed_at_random_moments_during_commits(tmp_path: Path, oracle: Any, keyed: bool) -> None:
     """By SIGKILL, which the process cannot see, between its calls of the store or within them."""
     made(tmp_path, keyed=keyed)
     random, spawn = chance("rewrites killed", keyed), multiprocessing.get_context("spawn")

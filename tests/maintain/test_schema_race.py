@@ -29,7 +29,7 @@ from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.table import create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
-from tests.support.interrupting import Operation, beside_a_rival
+from tests.support.interrupting import Operation, with_a_rival
 from tests.support.killing import IMPATIENT
 from tests.support.plans import plan_of
 from tests.support.seeds import chance
@@ -141,7 +141,7 @@ ROW: dict[str, dict[str, object]] = {
 
 
 def cases() -> list[tuple[str, str, Operation]]:
-    """A column is added beside every operation; one other change of this day as well."""
+    """A column is added alongside every operation; one other change of this day as well."""
     found = []
     for kind, (keyed, _) in KINDS.items():
         for operation in (insert, compacted, updated) if keyed else (insert, ordered):
@@ -159,7 +159,7 @@ def test_columns_change_at_every_call(tmp_path: Path, kind: str, change: str, op
         write(directory, {9: ROW[change]})
 
     wrong = []
-    for number, (copy, error) in enumerate(beside_a_rival(tmp_path / "origin", operation, rival, tmp_path)):
+    for number, (copy, error) in enumerate(with_a_rival(tmp_path / "origin", operation, rival, tmp_path)):
         found = contents(copy)
         wanted = expected(change, inserted=operation is insert and error is None)
         if found != wanted or not isinstance(error, PaimonError | None):

@@ -149,7 +149,7 @@ def test_rows_appended_meanwhile_stay_and_a_rival_is_a_conflict(tmp_path: Path) 
     write(table, 1, 100)
     write(table, 2, 100)
 
-    def beside(act: Any) -> Any:
+    def interrupted_by(act: Any) -> Any:
         def execute(given: FileStoreTable, rewrites: Any) -> Any:
             made = sort_here(given, rewrites)
             act()
@@ -157,11 +157,11 @@ def test_rows_appended_meanwhile_stay_and_a_rival_is_a_conflict(tmp_path: Path) 
 
         return execute
 
-    sort(table, Curve.ORDER, "a", execute=beside(lambda: write(table, 3, 50)))
+    sort(table, Curve.ORDER, "a", execute=interrupted_by(lambda: write(table, 3, 50)))
     assert len(rows_of(table)) == 250
     files = {path.name for path in Path(table.path, "bucket-0").iterdir()}
     with pytest.raises(CommitConflictError):
-        sort(table, Curve.ORDER, "b", execute=beside(lambda: sort(table, Curve.ORDER, "name")))
+        sort(table, Curve.ORDER, "b", execute=interrupted_by(lambda: sort(table, Curve.ORDER, "name")))
     assert len(rows_of(table)) == 250
     left = {path.name for path in Path(table.path, "bucket-0").iterdir()}
     assert left - files == {file.file_name for file in live(table)}, "what was written in vain is gone"

@@ -39,7 +39,7 @@ def test_every_version_has_every_statement_once() -> None:
 
 @pytest.fixture(scope="module")
 def runs() -> Iterator[dict[str, Future[dict[str, Any]]]]:
-    """The short matrix and acceptance cases on each older Spark, in processes that run beside each other."""
+    """The short matrix and acceptance cases on each older Spark, in processes that run alongside each other."""
     with ThreadPoolExecutor(len(OLDER)) as threads:
         found = {}
         for version in OLDER:

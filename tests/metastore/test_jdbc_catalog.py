@@ -63,15 +63,15 @@ def _change(database: Path, sql: str) -> None:
 
 
 def test_names_are_those_of_the_metastore(catalog: FilesystemCatalog, database: Path) -> None:
-    FilesystemCatalog(catalog.warehouse).create_table("d", "beside", SCHEMA)
+    FilesystemCatalog(catalog.warehouse).create_table("d", "alongside", SCHEMA)
     assert catalog.databases() == ["d", "default"]
     assert catalog.tables("d") == ["t"]
-    assert not catalog.table_exists("d", "beside")
+    assert not catalog.table_exists("d", "alongside")
     with pytest.raises(TableNotFoundError, match="metastore does not have it"):
-        catalog.load_table("d", "beside")
-    assert not table_exists(catalog.table_path("d", "beside"), options=catalog.options)
+        catalog.load_table("d", "alongside")
+    assert not table_exists(catalog.table_path("d", "alongside"), options=catalog.options)
     with pytest.raises(SchemaError, match="a table already"):
-        catalog.create_table("d", "beside", SCHEMA)
+        catalog.create_table("d", "alongside", SCHEMA)
     assert catalog.tables("d") == ["t"]
     assert _query(database, "SELECT * FROM paimon_tables") == [("k", "d", "t")]
 

@@ -17,7 +17,7 @@ from tests.peers import make_environments
 
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = ROOT / "tests" / "packaging" / "smoke.py"
-BESIDE_THE_PACKAGES = (
+OTHER_FILES = (
     ".gitignore",
     "CHANGELOG.md",
     "LICENSE",
@@ -26,7 +26,7 @@ BESIDE_THE_PACKAGES = (
     "SECURITY.md",
     "pyproject.toml",
 )
-"""What the sdist holds beside the packages; hatchling adds the first, which says what a build leaves out."""
+"""What the sdist holds alongside the packages; hatchling adds the first, which says what a build leaves out."""
 
 
 def package_files() -> list[str]:
@@ -91,7 +91,7 @@ def test_the_sdist_holds_what_builds_the_wheel_and_no_tests(sdist: Path) -> None
     top = f"paimon_spark-{paimon_spark.__version__}"
     names = sorted(member.name.removeprefix(f"{top}/") for member in members if member.isfile())
     assert all(member.name.startswith(f"{top}/") for member in members)
-    assert names == sorted([*package_files(), *BESIDE_THE_PACKAGES])
+    assert names == sorted([*package_files(), *OTHER_FILES])
 
 
 def test_what_is_built_from_the_sdist_is_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:

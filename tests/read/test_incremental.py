@@ -1,4 +1,4 @@
-"""Changes without Java beside: long-lived changelogs, sequence numbers, packing of updates, memory, pickling."""
+"""Changes without Java alongside: long-lived changelogs, sequence numbers, packing of updates, memory, pickling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BLOB columns of tables with primary keys, as Java 2.1 keeps them: descriptors in data files, values beside them.
+"""BLOB columns of tables with primary keys, as Java 2.1 keeps them: descriptors in data files, values alongside them.
 
 Java 1.4.2 has no such tables. They are made here: rows with descriptors in columns of bytes, whose schema is changed
 then; managed blob files are blob files.

@@ -17,7 +17,7 @@ from tests.readme.notebook import comparable, run_cells, stored_outputs
 if __name__ == "__main__":
     spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
     os.environ["SPARK_REMOTE"] = sys.argv[1]
-    SparkSession.Builder.master = lambda builder, _: builder  # PySpark refuses a master beside a URL
+    SparkSession.Builder.master = lambda builder, _: builder  # PySpark refuses a master alongside a URL
     notebook = Path(sys.argv[2])
     found, stored = comparable(run_cells(notebook, {})), comparable(stored_outputs(notebook))
     for number, (one, other) in enumerate(zip(found, stored, strict=True), 1):

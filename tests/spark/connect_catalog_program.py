@@ -81,7 +81,7 @@ def statements() -> None:
 
 @check
 def joins_with_the_server() -> None:
-    """Tables of the server and views stand beside ours."""
+    """Tables of the server and views stand alongside ours."""
     for table in ("theirs", "both", "theirs_too", "theirs_new"):
         spark.sql(f"DROP TABLE IF EXISTS {table}")
     spark.sql("CREATE TABLE theirs AS SELECT 2L AS id, 'x' AS more")

@@ -140,7 +140,7 @@ def test_sums_overflow_where_spark_overflows(counts: SparkSession, ansi: bool) -
         counts.conf.unset("spark.sql.ansi.enabled")
 
 
-def test_an_aggregation_beside_other_rows(aggregates: SparkSession) -> None:
+def test_an_aggregation_with_other_rows(aggregates: SparkSession) -> None:
     """Spark asks how large the partial results are before it joins them."""
     query = (
         "SELECT count(*) FROM {} WHERE g IN (SELECT max(g) FROM {} GROUP BY t) AND id > (SELECT count(*) FROM a) / 2"

@@ -19,7 +19,7 @@ from paimon_spark.spark.jobs.migrate_job import migrate as migrate_source
 from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import load_table, table_exists
 from tests.support.history import rows
-from tests.support.interrupting import beside_a_rival, killed_at_every_call, killed_at_random
+from tests.support.interrupting import killed_at_every_call, killed_at_random, with_a_rival
 
 COLUMNS = StructType().add("k", IntegerType()).add("v", StringType())
 ROWS = {1: "a", 2: "b", 3: "c"}
@@ -82,7 +82,7 @@ def test_a_file_that_comes_during_a_migration_stays(origin: Path, tmp_path: Path
     def rival(directory: Path) -> None:
         add_file(directory, "three.parquet", {4: "d"})
 
-    for copy, error in beside_a_rival(origin, migrate, rival, tmp_path / "scratch"):
+    for copy, error in with_a_rival(origin, migrate, rival, tmp_path / "scratch"):
         assert error is None
         table = rows(load_table(str(copy / "t")))
         assert table in (ROWS, {**ROWS, 4: "d"})

@@ -212,7 +212,7 @@ KINDS: list[dict[str, str]] = [
 
 @pytest.mark.peer
 @pytest.mark.parametrize("options", KINDS, ids=["parquet", "buckets, orc", "partitions, avro, wide", "both"])
-def test_random_statements_beside_java(
+def test_random_statements_as_in_java(
     spark: SparkSession, oracle: Any, warehouse: Path, options: dict[str, str]
 ) -> None:
     """Java and we write, delete, update and compact by turns; both read the rows of a model after each step."""

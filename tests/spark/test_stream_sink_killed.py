@@ -102,14 +102,14 @@ def micro_batches(directory: Path) -> None:
 
 
 def append(table: FileStoreTable, key: int) -> None:
-    """Commit a row beside the query."""
+    """Commit a row alongside the query."""
     batch = pa.record_batch([pa.array([key], pa.int32()), pa.array(["other"])], names=["k", "v"])
     other = planned(table, batch.schema, shuffled=True)
     other.commit([other.write_task([batch], 0)])
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_micro_batches_beside_commits(tmp_path: Path, *, keyed: bool) -> None:
+def test_micro_batches_during_commits(tmp_path: Path, *, keyed: bool) -> None:
     """Each is in the table once, though the query stopped between its commit and its checkpoint."""
     options = {"bucket": "1" if keyed else "-1", "snapshot__num_retained__min": "1000"}
     table = make_table(tmp_path / "t", primary_key=["k"] if keyed else [], **options)

@@ -122,7 +122,7 @@ def test_fields_that_the_source_lacks(structs: SparkSession, run: Run, kind: str
     assert rows(structs, name)[0] == (1, (None, "9"), *deep)
 
 
-def test_nulls_beside_fields_that_the_source_lacks(structs: SparkSession, run: Run) -> None:
+def test_nulls_and_fields_that_the_source_lacks(structs: SparkSession, run: Run) -> None:
     name = f"structs.db.t{next(_numbers)}"
     kind = "STRUCT<a: INT, r: STRUCT<b: INT, c: INT>>"
     structs.sql(f"CREATE TABLE {name} (id INT, s {kind})")

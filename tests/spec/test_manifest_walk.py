@@ -57,7 +57,7 @@ def test_manifest_lists(many: Path) -> None:
     "folder", ["file_index_sidecar", "old_0_9_pk", "append_partitioned_plain", "many_manifests_append"]
 )
 def test_all_kinds_of_tables(golden: Path, folder: str) -> None:
-    """Also those that cannot be walked: with files beside data files, with older schemas."""
+    """Also those that cannot be walked: with files with companion files, with older schemas."""
     found = files(golden / folder, "manifest") * 16
     whole = [avro_codec.decode_manifest_columns(data) for _, data in found]
     got = avro_codec.decode_manifest_files(found)

@@ -124,11 +124,11 @@ def test_a_commit_during_a_move_stops_it(server: StoreServer, file_io: FileIO, m
         file_io.write_bytes(f"{server.root}/old/{name}", name.encode())
     copy = moves.Move._copy
 
-    def beside(*given: Any) -> None:
+    def meanwhile(*given: Any) -> None:
         copy(*given)
         file_io.write_bytes(f"{server.root}/old/snapshot/snapshot-2", b"2", overwrite=True)
 
-    monkeypatch.setattr(moves.Move, "_copy", beside)
+    monkeypatch.setattr(moves.Move, "_copy", meanwhile)
     with pytest.raises(PaimonError, match="was changed by another job while it was copied"):
         file_io.rename(f"{server.root}/old", f"{server.root}/new")
     assert names(file_io, server.root) == ["old"]

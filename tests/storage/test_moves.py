@@ -1,4 +1,4 @@
-"""Moves that copy: stopped at each request, beside other moves and writers at each request, nothing is ever lost."""
+"""Moves that copy: stopped at each request, alongside other moves and writers at each request, nothing is ever lost."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_of_two_moves_with_one_name_in_common_one_is_done(other: tuple[str, str]
             store.put(path, data)
         done: list[bool] = []
 
-        def beside(store: ObjectStore = store, done: list[bool] = done) -> None:
+        def meanwhile(store: ObjectStore = store, done: list[bool] = done) -> None:
             store.at = {}
             try:
                 store.move(*other).run()
@@ -187,7 +187,7 @@ def test_of_two_moves_with_one_name_in_common_one_is_done(other: tuple[str, str]
             else:
                 done.append(True)
 
-        store.at = {number: beside}
+        store.at = {number: meanwhile}
         try:
             store.move().run()
         except (PaimonError, FileNotFoundError):
@@ -198,7 +198,7 @@ def test_of_two_moves_with_one_name_in_common_one_is_done(other: tuple[str, str]
         moved = {path.replace(other[0], other[1]): data for path, data in table.items()}
         rest = third if other[0] == OLD else FILES
         one = {**rest, **moved} if done == [True] else {**third, **COPIED}
-        assert store.contents() == one, f"beside request {number}"
+        assert store.contents() == one, f"alongside request {number}"
 
 
 @pytest.mark.parametrize("name", ["snapshot/snapshot-2", "bucket-0/data-late", "tag/tag-b"])
@@ -228,11 +228,11 @@ def test_what_a_rival_creates_at_the_new_name_is_kept(name: str) -> None:
         store = filled()
         rival: list[bool] = []
 
-        def beside(store: ObjectStore = store, rival: list[bool] = rival) -> None:
+        def meanwhile(store: ObjectStore = store, rival: list[bool] = rival) -> None:
             store.at = {}
             rival.append(store.create(f"{NEW}/{name}", b"rival"))
 
-        store.at = {number: beside}
+        store.at = {number: meanwhile}
         try:
             store.move().run()
         except PaimonError:

@@ -115,11 +115,11 @@ def test_a_commit_during_a_move_stops_it(file_io: FileIO, monkeypatch: pytest.Mo
     fill(file_io)
     copy = moves.Move._copy
 
-    def beside(*given: Any) -> None:
+    def meanwhile(*given: Any) -> None:
         copy(*given)
         file_io.write_bytes(f"{ROOT}/old/snapshot/snapshot-2", b"2", overwrite=True)
 
-    monkeypatch.setattr(moves.Move, "_copy", beside)
+    monkeypatch.setattr(moves.Move, "_copy", meanwhile)
     with pytest.raises(PaimonError, match="was changed by another job while it was copied"):
         file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
     assert names(file_io, ROOT) == ["old"]

@@ -1,4 +1,4 @@
-"""A Spark Connect server of its own process: a classic session cannot live beside one of Connect."""
+"""A Spark Connect server of its own process: a classic session cannot live alongside one of Connect."""
 
 import os
 import socket

@@ -42,7 +42,7 @@ class HiveServer:
 
 
 def java_catalog() -> tuple[str, list[str]]:
-    """Paths of the jar with Java's Hive catalog, and of what it needs of PySpark's jars beside the oracle's.
+    """Paths of the jar with Java's Hive catalog, and of what it needs of PySpark's jars alongside the oracle's.
 
     Paimon 1.2.0: no later connector is to be had from Maven.
 

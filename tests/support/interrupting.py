@@ -108,7 +108,7 @@ class _Exit:
         self.left -= 1
 
 
-def beside_a_rival(
+def with_a_rival(
     origin: Path, operation: Operation, rival: Operation, scratch: Path
 ) -> Iterator[tuple[Path, Exception | None]]:
     """Yield copies of a directory after a rival acted before the operation's first call, its second, ...

@@ -66,7 +66,7 @@ def managed_blob_names(path: str | Path) -> list[str]:
 
 
 def references_of(path: str) -> dict[str, list[ManagedBlobName]]:
-    """For each data file of the latest snapshot, the managed blob files that the file beside it names."""
+    """For each data file of the latest snapshot, the managed blob files that the file next to it names."""
     table = load_table(path)
     snapshot = table.snapshots.latest()
     assert snapshot is not None

@@ -1,4 +1,4 @@
-"""Jars that tests need beside PySpark's: fetched by Maven once, into the cache of the oracle."""
+"""Jars that tests need alongside PySpark's: fetched by Maven once, into the cache of the oracle."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def write_plain(path: str, rows: pa.RecordBatch) -> None:
 
 
 def plain_session(spark: SparkSession) -> SparkSession:
-    """A session beside another one that knows the source and has no rule."""
+    """A session alongside another one that knows the source and has no rule."""
     session: Any = type(spark).newSession(spark)
     session.dataSource.register(PaimonDataSource)
     return session

@@ -32,7 +32,7 @@ _END = "written"
 _PATIENCE_SECONDS = 240.0
 
 
-def read_beside(path: str, number: int, commits: int) -> list[Deed]:
+def read_concurrently(path: str, number: int, commits: int) -> list[Deed]:
     """Do the part of one process; the first writes, the second keeps house, the third follows, the others read."""
     end = Path(path).parent / _END
     match number:

@@ -131,7 +131,7 @@ class RestProxy:
     """What each request sent."""
     fault: Fault | None = None
     headers: dict[str, str] = field(default_factory=dict)
-    """What faulty answers have beside."""
+    """What faulty answers have alongside."""
 
     sees: Callable[[Mapping[str, str]], None] | None = None
     """Is given the headers of each request."""

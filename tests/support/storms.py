@@ -65,7 +65,7 @@ def turns(number: int, steps: int) -> Iterator[int]:
 
 
 def storm(path: str, number: int, steps: int) -> list[Deed]:
-    """Do things at random beside other processes; what loses against them is refused, and nothing else happens."""
+    """Do things at random alongside other processes; what loses against them is refused, and nothing else happens."""
     random = chance("storm", path.rpartition("/")[2], number)
     done = []
     for turn in turns(number, steps):
@@ -122,7 +122,7 @@ def _do(table: FileStoreTable, deed: str, random: random.Random, key: int) -> No
             remove_files_before(table, time.time_ns() // 1_000_000 - _OLD_MILLIS)
 
 
-def commit_beside_drops(path: str, number: int, steps: int) -> list[Deed]:
+def commit_during_drops(path: str, number: int, steps: int) -> list[Deed]:
     """The first process drops the table and makes it anew; the others commit rows."""
     done = []
     for key in turns(number, steps):

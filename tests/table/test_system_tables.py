@@ -118,9 +118,9 @@ def test_durations_are_javas(duration: timedelta, text: str) -> None:
 
 
 def test_file_indexes(golden: Path, tmp_path: Path) -> None:
-    beside = system_rows(golden / "file_index_sidecar" / "table", "file_indexes").to_pylist()
+    sidecars = system_rows(golden / "file_index_sidecar" / "table", "file_indexes").to_pylist()
     inside = system_rows(golden / "file_index_embedded" / "table", "file_indexes").to_pylist()
-    kinds = {(row["column_name"], row["index_type"]) for row in beside}
+    kinds = {(row["column_name"], row["index_type"]) for row in sidecars}
     assert kinds == {
         *(("s", kind) for kind in ("range-bitmap", "bloom-filter")),
         *(("i", kind) for kind in ("range-bitmap", "bloom-filter")),
@@ -128,14 +128,14 @@ def test_file_indexes(golden: Path, tmp_path: Path) -> None:
         *((name, "bloom-filter") for name in ("t", "m[a]")),
         *((name, "bitmap") for name in ("c", "dt", "bo")),
     }
-    assert {row["storage_type"] for row in beside} == {"FILE"}
+    assert {row["storage_type"] for row in sidecars} == {"FILE"}
     assert {row["storage_type"] for row in inside} == {"EMBEDDED"}
-    for row in beside:
+    for row in sidecars:
         assert row["index_container_size_in_bytes"] == Path(row["index_file_path"]).stat().st_size
         assert row["index_container_size_in_bytes"] > row["index_size_in_bytes"] > 0
         assert row["index_file_path"] == row["file_path"] + ".index"
     facts = ("column_name", "index_type", "index_size_in_bytes", "is_empty", "record_count")
-    assert sorted([row[name] for name in facts] for row in beside) == sorted(
+    assert sorted([row[name] for name in facts] for row in sidecars) == sorted(
         [row[name] for name in facts] for row in inside
     )
     assert system_rows(golden / "system_tables" / "table", "file_indexes").num_rows == 0

@@ -1,4 +1,4 @@
-"""Indexes of data files, written by writes and compactions, in metadata or beside the file."""
+"""Indexes of data files, written by writes and compactions, in metadata or next to the file."""
 
 from __future__ import annotations
 

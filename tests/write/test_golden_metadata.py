@@ -82,7 +82,7 @@ def test_same_metadata_as_java(name: str, tmp_path: Path) -> None:
 
 
 def index_bytes(meta: DataFileMeta, folder: Path) -> list[bytes]:
-    """The file index beside a data file."""
+    """The file index next to a data file."""
     assert all(name == f"{meta.file_name}.index" for name in meta.extra_files)
     return [(folder / name).read_bytes() for name in meta.extra_files]
 

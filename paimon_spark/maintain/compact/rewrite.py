@@ -145,7 +145,7 @@ def output_spec(table: FileStoreTable, rewrite: Rewrite) -> DataFileSpec:
     if rewrite.data_evolution is not None:  # companion files stay, and the rows keep their one range of ids
         if rewrite.data_evolution.first_row_id is None:  # new ids: no companion files, all columns go along
             schema = replace(schema, options={k: v for k, v in schema.options.items() if k != "vector.file.format"})
-        return replace(data_file_spec(schema, limit_rows=False), beside=(), target_size_bytes=2**62)
+        return replace(data_file_spec(schema, limit_rows=False), companions=(), target_size_bytes=2**62)
     # rows that are moved take their ids with them
     columns = (*schema.fields, *_TRACKED) if table.options.row_tracking_enabled else None
     return data_file_spec(schema, level=rewrite.level, limit_rows=False, columns=columns)

@@ -118,7 +118,7 @@ def _picked(table: FileStoreTable, bucket: BucketFiles, *, full: bool) -> SortUn
 def _history(
     table: FileStoreTable, buckets: Iterable[BucketFiles], seen: set[bytes], idle: timedelta
 ) -> list[SortUnit]:
-    """Partitions beside those asked for that nobody has written for long: a few, the oldest first, in full."""
+    """Partitions alongside those asked for that nobody has written for long: a few, the oldest first, in full."""
     before = (datetime.now() - idle - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
     top = table.options.num_levels - 1
     found = []

@@ -69,9 +69,9 @@ def delete_messages(table: FileStoreTable, messages: Iterable[TaskMessage]) -> N
     hashes = [p.new_index.file_name for p in parts if p.new_index is not None]
     placed = record_paths(table.paths, [message.placement for message in messages if message.placement is not None])
     blob_files = [path for message in messages for path in message.blob_files]
-    beside = [*(table.paths.index_path(name) for name in hashes if name is not None), *placed, *blob_files]
-    if beside:
-        delete_files(table, beside)
+    other_files = [*(table.paths.index_path(name) for name in hashes if name is not None), *placed, *blob_files]
+    if other_files:
+        delete_files(table, other_files)
 
 
 def delete_empty_directories(io: FileIO, buckets: Iterable[str], partition_keys: int) -> None:

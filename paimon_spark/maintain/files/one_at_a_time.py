@@ -1,7 +1,7 @@
 """Work on a table's snapshots, tags and branches: one process at a time.
 
 A rollback, an expiry, a tag or a branch that is made, renamed or deleted: each decides by what the others change, and
-some delete files for good. So they exclude each other, by a lease beside the snapshots (`storage.lease`). Commits and
+some delete files for good. So they exclude each other, by a lease next to the snapshots (`storage.lease`). Commits and
 readers do not wait. Java has no such lease: its maintenance of the same table is best run at another time.
 """
 

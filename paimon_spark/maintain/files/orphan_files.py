@@ -384,8 +384,8 @@ def read_references(table: FileStoreTable, manifest: RecordedFile) -> FileRefere
         for extra in extras:
             found.names.update(extra or ())
         gone = columns.filter(columns.kinds == FileKind.DELETE)
-        times, beside = gone.file_values("_CREATION_TIME"), gone.file_values("_EXTRA_FILES")
-        for name_of, millis, extra in zip(gone.file_names, times, beside, strict=True):
+        times, companions = gone.file_values("_CREATION_TIME"), gone.file_values("_EXTRA_FILES")
+        for name_of, millis, extra in zip(gone.file_names, times, companions, strict=True):
             found.deleted[name_of] = Deleted(millis or 0, tuple(extra or ()))
     return found
 

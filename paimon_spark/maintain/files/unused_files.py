@@ -227,6 +227,6 @@ class UnusedFiles:
             path = layout.data_file_path(directory, name, file.external_path)
             found[directory].append(path)
             if file.extra_files:
-                beside = path.rpartition("/")[0]
-                found[directory] += (f"{beside}/{check_file_name(extra, path=beside)}" for extra in file.extra_files)
+                parent = path.rpartition("/")[0]
+                found[directory] += (f"{parent}/{check_file_name(extra, path=parent)}" for extra in file.extra_files)
         return found

@@ -35,7 +35,7 @@ HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.WIDENED_MERGES, install_widened_merges),
     (features.ROW_LEVEL, install_row_level),
 )
-"""What is put into each session state beside the catalog, and the feature that is lost without it."""
+"""What is put into each session state alongside the catalog, and the feature that is lost without it."""
 
 
 def install_catalog(

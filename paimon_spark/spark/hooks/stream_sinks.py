@@ -2,7 +2,7 @@
 
 Spark would give the rows of a micro-batch to our Python source as they come, a file of every task in every bucket. A
 registered session gives them to `StreamSink` by ``foreachBatch``. Options, columns of `partitionBy` and the output mode
-are remembered beside the JVM's writer, which does not give them back. Writers of other formats pass through untouched.
+are kept with the JVM's writer, which does not give them back. Writers of other formats pass through untouched.
 """
 
 from __future__ import annotations

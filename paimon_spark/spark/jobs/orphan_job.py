@@ -138,7 +138,7 @@ def _deleted(candidates: DataFrame, references: DataFrame) -> dict[str, Deleted]
 
 
 def _references(table: FileStoreTable, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The names that manifests mention; with the time it was made and the files beside it where one is deleted."""
+    """The names that manifests mention; with the time it was made and the files next to it where one is deleted."""
     for batch in batches:
         for recorded in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             references = read_references(table, RecordedFile(*recorded))

@@ -23,7 +23,7 @@ def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str
     Args:
         gateway: the JVM.
         store: the name by which ``PaimonStores`` keeps the settings; None where it is to keep nothing.
-        settings: of Hadoop, beside those of the session; they may hold secrets.
+        settings: of Hadoop, alongside those of the session; they may hold secrets.
         uri: of the file.
     """
     try:

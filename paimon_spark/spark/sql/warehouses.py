@@ -1,6 +1,6 @@
 """The warehouses that statements of a session can name, and the current catalog and database.
 
-Kept in this process beside the session, since Spark Connect lets Python add no catalog to it.
+Kept in this process alongside the session, since Spark Connect lets Python add no catalog to it.
 """
 
 from __future__ import annotations

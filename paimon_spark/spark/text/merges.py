@@ -367,7 +367,7 @@ def _metadata_named(statement: str, alias: str) -> list[str] | None:
 
 
 def _columns(context: Context, ctes: str, source: str, metadata: Sequence[str] | None) -> str:
-    """Return the columns of a source as SELECT names them; beside metadata columns no star can stand.
+    """Return the columns of a source as SELECT names them; alongside metadata columns no star can stand.
 
     Args:
         context: session, warehouses and parameters.

@@ -202,7 +202,7 @@ def columns_option(
     """Return the option `columns` with those columns that the query may name.
 
     Raises:
-        UnsupportedError: metadata columns are named beside a ``*``, which would have them too.
+        UnsupportedError: metadata columns are named alongside a ``*``, which would have them too.
     """
     if names is None:
         if metadata:

@@ -1,4 +1,4 @@
-"""Indexes of single data files, embedded in manifests or beside the files (docs: "File index" of the specification).
+"""Indexes of single data files, embedded in manifests or next to the files (docs: "File index" of the specification).
 
 A container holds any number of indexes of any number of columns (`container`). `values` makes the keys that indexes are
 over from a column; `bloom_filter`, `bitmap`, `bsi` and `range_bitmap` write and read the four types; `answers` says

@@ -27,7 +27,7 @@ _FINEST_MILLIS: Final = 3
 
 
 def is_shared(options: CoreOptions) -> bool:
-    """Whether Iceberg metadata is written beside Paimon's."""
+    """Whether Iceberg metadata is written alongside Paimon's."""
     return bool(options.value(STORAGE) != "disabled")
 
 

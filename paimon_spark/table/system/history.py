@@ -1,4 +1,4 @@
-"""``snapshots``, ``schemas``, ``options``, ``tags``, ``tags`` and ``repairs``: what lies beside the data files.
+"""``snapshots``, ``schemas``, ``options``, ``tags``, ``tags`` and ``repairs``: what lies next to the data files.
 
 Equals Java's ``SnapshotsTable``, ``SchemasTable``, ``OptionsTable``, ``TagsTable``, ``BranchesTable`` and
 ``ConsumersTable``.

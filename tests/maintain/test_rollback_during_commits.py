@@ -1,4 +1,4 @@
-"""A rollback beside a commit: a hint that comes late or cannot be written blocks no table and loses no file."""
+"""A rollback alongside a commit: a hint that comes late or cannot be written blocks no table and loses no file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files
-from tests.support.interrupting import beside_a_rival
+from tests.support.interrupting import with_a_rival
 
 
 def add(table: FileStoreTable, number: int) -> int | None:
@@ -230,7 +230,7 @@ def test_a_commit_that_comes_while_a_rollback_deletes_is_rolled_back_too(
 
 
 @pytest.mark.parametrize(("target", "other"), [(4, 2), (2, 4)])
-def test_a_rollback_beside_another_at_every_call(
+def test_a_rollback_during_another_at_every_call(
     table: FileStoreTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: int, other: int
 ) -> None:
     """A rival that comes before the first beat of the lease waits until the lease counts as dead."""
@@ -247,7 +247,7 @@ def test_a_rollback_beside_another_at_every_call(
             back(directory, other)
 
     blocked = []
-    for number, (copy, _) in enumerate(beside_a_rival(origin, lambda at: back(at, target), rival, tmp_path)):
+    for number, (copy, _) in enumerate(with_a_rival(origin, lambda at: back(at, target), rival, tmp_path)):
         left = load_table(str(copy / "t"))
         if left.snapshots.lost_id() is not None or add(left, 7) != len(left.snapshots.ids()):
             blocked.append((number, left.snapshots.ids(), latest_hint(left)))

@@ -1,4 +1,4 @@
-"""Readers and streams beside a writer, compactions, expiry and orphan removal: a committed state, or a clear error."""
+"""Readers and streams next to a writer, compactions, expiry and orphan removal: a committed state or a clear error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paimon_spark.table.table import load_table
 from tests.support.commits import make_table
 from tests.support.plans import plan_of
 from tests.support.racing import race
-from tests.support.readers import KEYS, check_state, read_beside
+from tests.support.readers import KEYS, check_state, read_concurrently
 
 pytestmark = pytest.mark.thorough
 
@@ -32,7 +32,7 @@ KEYED = ("deduplicate", "vectors", "partial-update", "first-row", "dynamic")
 def test_readers_see_committed_states(tmp_path: Path, kind: str) -> None:
     options = {"write-only": "true", "source.split.target-size": "1 b", **KINDS[kind]}
     table = make_table(tmp_path / kind, primary_key=["k"] if kind in KEYED else [], **options)
-    deeds = Counter(deed.kind for deed in race(read_beside, table.path, 5, COMMITS))
+    deeds = Counter(deed.kind for deed in race(read_concurrently, table.path, 5, COMMITS))
     assert deeds["write"] == COMMITS
     assert all(deeds[kind] for kind in ("compact", "expire", "read")), deeds
     table = load_table(table.path)
