@@ -163,7 +163,7 @@ class ConcurrentChanges:
     def _check_snapshot(self, snapshot: Snapshot, context: ConflictContext) -> None:
         """Check what one later snapshot changed."""
         takes_in = snapshot.commit_kind is CommitKind.COMPACT and self._table.options.bucket == POSTPONE_BUCKET
-        if snapshot.commit_kind in _NO_ROWS_CHANGE and not takes_in:  # rows that waited are seen from then on
+        if snapshot.commit_kind in _NO_ROWS_CHANGE and not takes_in:  # postponed rows are seen from then on
             return
         manifests = self._table.manifests
         moving = self._keys_move

@@ -363,17 +363,17 @@ class _Publication:
             self._store.spell_as(base)
         reader = FileReader(self._table, self._store.location)
         manifests, counts, partitions = list[IcebergManifest](), Counts(), set[bytes]()
-        waiting = list[IcebergEntry]()
+        pending = list[IcebergEntry]()
         for part in reader.live(snapshot):
-            waiting += reader.entries(part, snapshot.id)
+            pending += reader.entries(part, snapshot.id)
             partitions |= {entry.partition for entry in part}
             counts.added_files += len(part)
             counts.added_rows += sum(entry.file.row_count for entry in part)
             counts.added_bytes += sum(entry.file.file_size for entry in part)
-            if len(waiting) >= _ENTRIES_AT_ONCE:
-                manifests += self._store.write_manifests(waiting, snapshot.id)
-                waiting = []
-        manifests += self._store.write_manifests(waiting, snapshot.id)
+            if len(pending) >= _ENTRIES_AT_ONCE:
+                manifests += self._store.write_manifests(pending, snapshot.id)
+                pending = []
+        manifests += self._store.write_manifests(pending, snapshot.id)
         vectors = list[IcebergManifest]()
         if reader.vectors:
             vectors = self._store.write_manifests(reader.vector_entries(snapshot), snapshot.id, Content.DELETES)

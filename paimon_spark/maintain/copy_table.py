@@ -72,7 +72,7 @@ def copy_table(
 
     Raises:
         SchemaError: the target lacks columns, has other keys, buckets or another format.
-        UnsupportedError: rows have ids, or wait for their buckets.
+        UnsupportedError: rows have ids, or are postponed.
         CommitConflictError: rivals won too often; nothing was changed.
     """
     if source.options.row_tracking_enabled:
@@ -152,7 +152,7 @@ class _Plan:
         for number, (entry, path) in enumerate(zip(live, paths, strict=True)):
             if entry.bucket == POSTPONE_BUCKET:
                 raise UnsupportedError(
-                    f"Rows of table {self._source.path} wait for their buckets: compact it, then copy it."
+                    f"Rows of table {self._source.path} are postponed: compact it, then copy it."
                 )
             old = entry.file
             name = f"data-{self._token}-{number}{_ending(old.file_name)}"

@@ -182,7 +182,7 @@ def _check_changeable(table: FileStoreTable, statement: str) -> None:
     snapshot = table.snapshots.latest_to_follow() if merges_postponed(table) else None
     if snapshot is not None and postponed_entries(table.manifests.live_entries(snapshot)):
         raise UnsupportedError(
-            f"{statement} is not supported while rows wait for their buckets and 'postpone.merge-on-read' shows them: "
+            f"{statement} is not supported while rows are postponed and 'postpone.merge-on-read' shows them: "
             "they would replace the changed rows. Take them into buckets first: CALL sys.compact."
         )
     if other_branch(table) is not None:

@@ -1,7 +1,7 @@
 """Option `visibility-callback.enabled`: a batch write returns once its rows are visible to every reader.
 
-Equals Java's ``VisibilityWaitCallback``. Rows wait where reads skip their files: level 0 with deletion vectors, and
-postponed buckets. Their compaction, by another process where the table is write-only, makes them visible.
+Equals Java's ``VisibilityWaitCallback``. Rows are invisible where reads skip their files: level 0 with deletion
+vectors, and postponed buckets. Their compaction, by another process where the table is write-only, makes them visible.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ def wait_until_visible(table: FileStoreTable, messages: Sequence[TaskMessage], s
     if snapshot_id is None or not options.get(OPTIONS["visibility-callback.enabled"]):
         return
     files = [(part.bucket, file) for task in messages for part in task.messages for file in part.new_files]
-    waiting = {
+    pending = {
         file.file_name
         for bucket, file in files
         if bucket == POSTPONE_BUCKET or (options.deletion_vectors_enabled and file.level == 0)
     }
     timeout = options.get(OPTIONS["visibility-callback.timeout"])
     until = time.monotonic() + timeout.total_seconds()
-    while waiting:
+    while pending:
         latest = table.snapshots.latest()
         live = () if latest is None else table.manifests.live_entries(latest)
-        waiting &= {entry.file.file_name for entry in live}
-        if not waiting:
+        pending &= {entry.file.file_name for entry in live}
+        if not pending:
             return
         if time.monotonic() >= until:
             raise CommittedError(
-                f"Snapshot {snapshot_id} of {table.path} holds the rows, but reads do not see them yet: {len(waiting)} "
+                f"Snapshot {snapshot_id} of {table.path} holds the rows, but reads do not see them yet: {len(pending)} "
                 f"of its files were not compacted within 'visibility-callback.timeout' = {timeout}. Do not write them "
                 "again; CALL sys.compact makes them visible."
             )
-        _LOG.info("%s: %s files of snapshot %s are not compacted yet.", table.path, len(waiting), snapshot_id)
+        _LOG.info("%s: %s files of snapshot %s are not compacted yet.", table.path, len(pending), snapshot_id)
         time.sleep(options.get(OPTIONS["visibility-callback.check-interval"]).total_seconds())

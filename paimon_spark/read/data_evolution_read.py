@@ -145,19 +145,19 @@ def zip_batches(streams: Sequence[Iterator[pa.RecordBatch]], path: str) -> Itera
     Raises:
         CorruptTableError: one stream has fewer rows than another.
     """
-    waiting: list[pa.RecordBatch | None] = [None] * len(streams)
+    pending: list[pa.RecordBatch | None] = [None] * len(streams)
     while True:
         for i, stream in enumerate(streams):
-            while waiting[i] is None or not waiting[i].num_rows:  # type: ignore[union-attr]
-                waiting[i] = next(stream, None)
-                if waiting[i] is None:
+            while pending[i] is None or not pending[i].num_rows:  # type: ignore[union-attr]
+                pending[i] = next(stream, None)
+                if pending[i] is None:
                     break
-        ended = [batch is None for batch in waiting]
+        ended = [batch is None for batch in pending]
         if all(ended):
             return
         if any(ended):
             raise CorruptTableError(f"A file that holds columns of the rows of {path} has fewer rows.", path=path)
-        batches = [batch for batch in waiting if batch is not None]
+        batches = [batch for batch in pending if batch is not None]
         rows = min(batch.num_rows for batch in batches)
         yield [batch.slice(0, rows) for batch in batches]
-        waiting = [batch.slice(rows) for batch in batches]
+        pending = [batch.slice(rows) for batch in batches]

@@ -81,7 +81,7 @@ def _restored(split: DataSplit, real_counts: tuple[int, ...], share: tuple[int, 
 
 
 def merges_postponed(table: FileStoreTable) -> bool:
-    """Whether reads of a table's rows merge in those that wait."""
+    """Whether reads of a table's rows merge in the postponed ones."""
     return table.schema.kind.postpones_buckets and bool(table.options.value(_OPTION))
 
 

@@ -249,23 +249,23 @@ def decode_manifests(
     Raises:
         CorruptTableError: a file is damaged.
     """
-    waiting: list[tuple[str, AvroBlocks]] = []
+    pending: list[tuple[str, AvroBlocks]] = []
     size = 0
     try:
         for path, data in files:
             content = read_container(data, path=path)
-            if waiting and content.schema_json != waiting[0][1].schema_json:
-                ready, waiting, size = waiting, [], 0
+            if pending and content.schema_json != pending[0][1].schema_json:
+                ready, pending, size = pending, [], 0
                 yield from _decoded_columns(ready, statistics)
-            waiting.append((path, content))
+            pending.append((path, content))
             size += sum(len(block) for _, block in content.blocks)
             if size >= at_once_bytes:
-                ready, waiting, size = waiting, [], 0
+                ready, pending, size = pending, [], 0
                 yield from _decoded_columns(ready, statistics)
     except CorruptTableError:  # the files before the damaged one come first
-        yield from _decoded_columns(waiting, statistics)
+        yield from _decoded_columns(pending, statistics)
         raise
-    yield from _decoded_columns(waiting, statistics)
+    yield from _decoded_columns(pending, statistics)
 
 
 def _decoded_columns(files: Sequence[tuple[str, AvroBlocks]], statistics: bool) -> Iterator[ManifestColumns]:

@@ -81,15 +81,15 @@ def decode_raw(files: Iterable[tuple[str, bytes]]) -> Iterator[RawEntries]:
     Raises:
         CorruptTableError: a file is damaged.
     """
-    waiting: list[tuple[str, bytes]] = []
+    pending: list[tuple[str, bytes]] = []
     size = 0
     for path, data in files:
-        waiting.append((path, data))
+        pending.append((path, data))
         size += len(data)
         if size * 8 >= _AT_ONCE_BYTES:  # compressed to about an eighth
-            yield from _some(waiting)
-            waiting, size = [], 0
-    yield from _some(waiting)
+            yield from _some(pending)
+            pending, size = [], 0
+    yield from _some(pending)
 
 
 def _some(files: Sequence[tuple[str, bytes]]) -> Iterator[RawEntries]:

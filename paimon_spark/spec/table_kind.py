@@ -19,7 +19,7 @@ class BucketMode(Enum):
     HASH_DYNAMIC = "primary-key table, buckets grow with the keys"
     KEY_DYNAMIC = "primary-key table with cross-partition updates"
     BUCKET_UNAWARE = "append table without buckets"
-    POSTPONE_MODE = "primary-key table whose rows wait for a compaction to get a bucket"
+    POSTPONE_MODE = "primary-key table whose rows are postponed until a compaction gives them a bucket"
 
 
 @dataclass(frozen=True, slots=True)

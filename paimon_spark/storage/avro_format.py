@@ -190,8 +190,8 @@ class AvroWriter(DataFileWriter):
         for text in (b"avro.schema", schema_json, b"avro.codec", self._codec.encode()):
             header += encode_long(len(text)) + text
         self._size = self._rows = 0
-        self._waiting: list[bytes] = []
-        self._waiting_rows = self._waiting_bytes = 0
+        self._pending: list[bytes] = []
+        self._pending_rows = self._pending_bytes = 0
         self._put(header + encode_long(0) + self._sync)
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
@@ -206,7 +206,7 @@ class AvroWriter(DataFileWriter):
     @property
     def bytes_written(self) -> int:
         """Bytes in the file, and those of the block that is being filled."""
-        return self._size + self._waiting_bytes // 2
+        return self._size + self._pending_bytes // 2
 
     def close(self) -> FileResult:
         """Write the last block."""
@@ -242,21 +242,21 @@ class AvroWriter(DataFileWriter):
             )
         row = 0
         while row < batch.num_rows:
-            room = _BLOCK_BYTES - self._waiting_bytes
+            room = _BLOCK_BYTES - self._pending_bytes
             end = min(max(int(np.searchsorted(offsets, offsets[row] + room)), row + 1), batch.num_rows)
-            self._waiting.append(bytes(data[offsets[row] : offsets[end]]))
-            self._waiting_rows += end - row
-            self._waiting_bytes += len(self._waiting[-1])
+            self._pending.append(bytes(data[offsets[row] : offsets[end]]))
+            self._pending_rows += end - row
+            self._pending_bytes += len(self._pending[-1])
             row = end
-            if self._waiting_bytes >= _BLOCK_BYTES:
+            if self._pending_bytes >= _BLOCK_BYTES:
                 self._flush()
         self._rows += batch.num_rows
 
     def _flush(self) -> None:
-        if self._waiting_rows:
-            block = pack_block(b"".join(self._waiting), self._codec, self._level)
-            self._put(encode_long(self._waiting_rows) + encode_long(len(block)) + block + self._sync)
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        if self._pending_rows:
+            block = pack_block(b"".join(self._pending), self._codec, self._level)
+            self._put(encode_long(self._pending_rows) + encode_long(len(block)) + block + self._sync)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def _put(self, data: bytes) -> None:
         self._target.write(data)

@@ -141,9 +141,9 @@ class DataFileWriter(abc.ABC):
         """Append rows whose columns are the writer's fields, in order, in their Arrow types."""
 
     def flush(self) -> None:
-        """Write out rows that wait for a full row group, so that their memory is free; the file stays open.
+        """Write out rows of a row group that is not full, so that their memory is free; the file stays open.
 
-        Formats that keep little waiting (ORC, Avro) need not do anything.
+        Formats that keep little pending (ORC, Avro) need not do anything.
         """
         return
 
@@ -174,7 +174,7 @@ class NamedErrorsWriter(DataFileWriter):
             self._writer.write(rows)
 
     def flush(self) -> None:
-        """Write out rows that wait."""
+        """Write out pending rows."""
         with named_errors(self.path):
             self._writer.flush()
 

@@ -272,18 +272,18 @@ class OrcWriter(DataFileWriter):
             row_index_stride=settings.value("orc.row.index.stride"),
             dictionary_key_size_threshold=settings.value("orc.dictionary.key.threshold"),
         )
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_bytes = self._raw_bytes = self._rows = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = self._raw_bytes = self._rows = 0
         self._closed = False
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows."""
         for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
             if batch.num_rows:
-                self._waiting.append(self._to_physical(batch))
-                self._waiting_bytes += batch.nbytes
+                self._pending.append(self._to_physical(batch))
+                self._pending_bytes += batch.nbytes
                 self._rows += batch.num_rows
-        if self._waiting_bytes >= _WRITE_BATCH_BYTES:
+        if self._pending_bytes >= _WRITE_BATCH_BYTES:
             self._flush()
 
     @property
@@ -291,12 +291,12 @@ class OrcWriter(DataFileWriter):
         """Bytes in the file and half of those that wait for their stripe."""
         written = 0 if self._closed else self._target.tell()
         unseen = self._raw_bytes % _STRIPE_BYTES if written else self._raw_bytes
-        return int(written + (unseen + self._waiting_bytes) // 2)
+        return int(written + (unseen + self._pending_bytes) // 2)
 
     def close(self) -> FileResult:
         """Write the last stripe and the footer."""
         try:
-            if self._waiting or not self._rows:
+            if self._pending or not self._rows:
                 self._flush()
             self._writer.close()
             size = self._target.tell()
@@ -329,9 +329,9 @@ class OrcWriter(DataFileWriter):
         return pa.RecordBatch.from_arrays(columns, schema=self._physical)
 
     def _flush(self) -> None:
-        self._writer.write(pa.Table.from_batches(self._waiting, self._physical))
-        self._raw_bytes += self._waiting_bytes
-        self._waiting, self._waiting_bytes = [], 0
+        self._writer.write(pa.Table.from_batches(self._pending, self._physical))
+        self._raw_bytes += self._pending_bytes
+        self._pending, self._pending_bytes = [], 0
 
 
 def _refuse_fractions_before_1970(array: pa.Array, name: str) -> None:

@@ -286,8 +286,8 @@ class ParquetWriter(DataFileWriter):
         self._target = file_io.open_output(path)
         self._sink = FooterSink(self._target)
         self._writer: pq.ParquetWriter | None = None
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = self._waiting_bytes = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
         self._rows = self._raw_bytes_flushed = 0
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
@@ -295,23 +295,23 @@ class ParquetWriter(DataFileWriter):
         batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
         for batch in batches:
             if batch.num_rows:
-                self._waiting.append(self._to_physical(batch))
-                self._waiting_rows += batch.num_rows
-                self._waiting_bytes += batch.nbytes
+                self._pending.append(self._to_physical(batch))
+                self._pending_rows += batch.num_rows
+                self._pending_bytes += batch.nbytes
         group_rows = self._group_rows()
-        if self._waiting_rows >= group_rows:
-            self._flush(group_rows, self._waiting_rows - self._waiting_rows % group_rows)
+        if self._pending_rows >= group_rows:
+            self._flush(group_rows, self._pending_rows - self._pending_rows % group_rows)
 
     def flush(self) -> None:
-        """Write the waiting rows as row groups."""
-        if self._waiting_rows:
-            self._flush(self._group_rows(), self._waiting_rows)
+        """Write the pending rows as row groups."""
+        if self._pending_rows:
+            self._flush(self._group_rows(), self._pending_rows)
 
     @property
     def bytes_written(self) -> int:
-        """Bytes in the file, and the waiting rows by the compression seen so far."""
+        """Bytes in the file, and the pending rows by the compression seen so far."""
         ratio = self._sink.position / self._raw_bytes_flushed if self._raw_bytes_flushed else _FIRST_RATIO
-        return self._sink.position + int(self._waiting_bytes * min(ratio, 1.0))
+        return self._sink.position + int(self._pending_bytes * min(ratio, 1.0))
 
     def close(self) -> FileResult:
         """Write the last row group and the footer."""
@@ -364,19 +364,19 @@ class ParquetWriter(DataFileWriter):
         return pa.RecordBatch.from_arrays(columns, schema=self._physical)
 
     def _group_rows(self) -> int:
-        row_bytes = max(1, self._waiting_bytes // max(1, self._waiting_rows))
+        row_bytes = max(1, self._pending_bytes // max(1, self._pending_rows))
         return max(1, min(self._max_rows, self._block_bytes // row_bytes))
 
     def _flush(self, group_rows: int, rows: int) -> None:
-        table = pa.Table.from_batches(self._waiting, self._physical)
+        table = pa.Table.from_batches(self._pending, self._physical)
         writer = self._writer or self._open(table.slice(0, group_rows))
         writer.write_table(table.slice(0, rows), row_group_size=group_rows)
         rest = table.slice(rows)
-        flushed = self._waiting_bytes - rest.nbytes
-        self._waiting = rest.to_batches()
+        flushed = self._pending_bytes - rest.nbytes
+        self._pending = rest.to_batches()
         self._raw_bytes_flushed += flushed
         self._rows += rows
-        self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
+        self._pending_rows, self._pending_bytes = rest.num_rows, rest.nbytes
         del table
         note_freed(flushed)
 

@@ -133,8 +133,8 @@ class ShreddingWriter(DataFileWriter):
         self._physical: list[t.DataField] = []
         self._schema: pa.Schema | None = None
         self._writer: DataFileWriter | None = None
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = self._waiting_bytes = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
         if shredding.schemas is not None:
             self._begin()
 
@@ -144,15 +144,15 @@ class ShreddingWriter(DataFileWriter):
             if self._writer is not None:
                 self._writer.write(self._to_physical(batch))
                 continue
-            self._waiting.append(batch)
-            self._waiting_rows += batch.num_rows
-            self._waiting_bytes += batch.nbytes
-            if self._waiting_rows >= self._shredding.sample_rows or self._waiting_bytes >= _MOST_SAMPLE_BYTES:
+            self._pending.append(batch)
+            self._pending_rows += batch.num_rows
+            self._pending_bytes += batch.nbytes
+            if self._pending_rows >= self._shredding.sample_rows or self._pending_bytes >= _MOST_SAMPLE_BYTES:
                 self._begin()
 
     def flush(self) -> None:
-        """Write out rows that wait."""
-        if self._writer is None and self._waiting:
+        """Write out pending rows."""
+        if self._writer is None and self._pending:
             self._begin()
         if self._writer is not None:
             self._writer.flush()
@@ -160,7 +160,7 @@ class ShreddingWriter(DataFileWriter):
     @property
     def bytes_written(self) -> int:
         """Estimate of the file's size."""
-        return self._waiting_bytes // 2 if self._writer is None else self._writer.bytes_written
+        return self._pending_bytes // 2 if self._writer is None else self._writer.bytes_written
 
     def close(self) -> FileResult:
         """Finish the file."""
@@ -173,20 +173,20 @@ class ShreddingWriter(DataFileWriter):
 
     def abort(self) -> None:
         """Give up; a file that was not started yet leaves nothing."""
-        self._waiting = []
+        self._pending = []
         if self._writer is not None:
             self._writer.abort()
 
     def _begin(self) -> DataFileWriter:
         schema = to_arrow_schema(self._fields)
-        sample = pa.Table.from_batches(self._waiting, schema) if self._shredding.schemas is None else None
+        sample = pa.Table.from_batches(self._pending, schema) if self._shredding.schemas is None else None
         if sample is not None:
             sample = sample.slice(0, self._shredding.sample_rows)
         self._physical = self._shredding.fields(self._fields, sample)
         self._schema = to_arrow_schema(self._physical)
         self._writer = self._open(self._physical)
-        waiting, self._waiting = self._waiting, []
-        for batch in waiting:
+        pending, self._pending = self._pending, []
+        for batch in pending:
             self._writer.write(self._to_physical(batch))
         return self._writer
 

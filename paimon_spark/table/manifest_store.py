@@ -323,7 +323,7 @@ class ManifestStore:
         """
         keep = self.partition_filter(predicate)
         parts: list[ManifestColumns] = []
-        waiting: list[ManifestColumns] = []
+        pending: list[ManifestColumns] = []
         listed = self.data_manifests(snapshot)
         manifests = self.prune_manifests(listed, predicate)
         note_manifests(listed, len(manifests))
@@ -335,11 +335,11 @@ class ManifestStore:
                 columns = columns.filter(np.array(keep(columns.partitions), dtype=bool))
             if bucket is not None:
                 columns = columns.filter(columns.buckets == bucket)
-            waiting.append(columns)
-            if sum(map(len, waiting)) >= _JUDGED_AT_ONCE:
-                parts.append(_filtered_files(waiting, file_filter))
-                waiting = []
-        parts.append(_filtered_files(waiting, file_filter))
+            pending.append(columns)
+            if sum(map(len, pending)) >= _JUDGED_AT_ONCE:
+                parts.append(_filtered_files(pending, file_filter))
+                pending = []
+        parts.append(_filtered_files(pending, file_filter))
         changes = ManifestColumns.concat(parts)
         check_none_revived(changes.revived(), self._paths.snapshot_path(snapshot.id))
         found = changes.live()
@@ -379,16 +379,16 @@ class ManifestStore:
             revived = (revived - columns.deleted()) | columns.revived(deleted)
             deleted |= columns.deleted()
         check_none_revived(revived, self._paths.snapshot_path(snapshot.id))
-        waiting: list[ManifestColumns] = []
+        pending: list[ManifestColumns] = []
         for columns in self.read_columns(manifests, statistics=statistics, at_once_bytes=_CHUNKS_AT_ONCE):
             living = columns.without(deleted)
             for start in range(0, len(living), chunk_files):
-                waiting.append(living[start : start + chunk_files])
-                if sum(map(len, waiting)) >= chunk_files:
-                    yield ManifestColumns.concat(waiting)
-                    waiting = []
-        if any(map(len, waiting)):
-            yield ManifestColumns.concat(waiting)
+                pending.append(living[start : start + chunk_files])
+                if sum(map(len, pending)) >= chunk_files:
+                    yield ManifestColumns.concat(pending)
+                    pending = []
+        if any(map(len, pending)):
+            yield ManifestColumns.concat(pending)
 
     def _read(self, path: str, what: str) -> bytes:
         try:

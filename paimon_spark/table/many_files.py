@@ -47,19 +47,19 @@ def decode_ahead(
         check: gets path, bytes and recorded size of a file that is there.
         decode: gets path and bytes of some files.
     """
-    waiting: list[tuple[str, bytes | None]] = []
+    pending: list[tuple[str, bytes | None]] = []
     size = 0
     wanted, recorded = tee(files)
     found = read_ahead(file_io, (path for path, _ in wanted))
     for (path, data), (_, each) in zip(found, recorded, strict=True):
         if data is not None:
             check(path, data, each.size)
-        waiting.append((path, data))
+        pending.append((path, data))
         size += len(data or b"")
-        if len(waiting) == _FILES_AT_ONCE or size >= _BYTES_AT_ONCE:
-            yield from _decode_some(waiting, decode)
-            waiting, size = [], 0
-    yield from _decode_some(waiting, decode)
+        if len(pending) == _FILES_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield from _decode_some(pending, decode)
+            pending, size = [], 0
+    yield from _decode_some(pending, decode)
 
 
 def _decode_some(

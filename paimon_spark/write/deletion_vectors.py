@@ -153,15 +153,15 @@ class _IndexFiles:
     def write(self, partition: bytes, bucket: int, vectors: Sequence[_Vector]) -> list[IndexManifestEntry]:
         """Write the vectors of a bucket: one file, or without buckets files of about the target size."""
         written: list[IndexManifestEntry] = []
-        waiting: list[_Vector] = []
+        pending: list[_Vector] = []
         size = len(INDEX_FILE_VERSION)
         for vector in vectors:
-            waiting.append(vector)
+            pending.append(vector)
             size += len(vector.data)
             if size > self._target_bytes and not self.bucketed:
-                written.append(self._write_file(partition, bucket, waiting))
-                waiting, size = [], len(INDEX_FILE_VERSION)
-        return [*written, self._write_file(partition, bucket, waiting)] if waiting else written
+                written.append(self._write_file(partition, bucket, pending))
+                pending, size = [], len(INDEX_FILE_VERSION)
+        return [*written, self._write_file(partition, bucket, pending)] if pending else written
 
     def _write_file(self, partition: bytes, bucket: int, vectors: Sequence[_Vector]) -> IndexManifestEntry:
         metas = []

@@ -179,5 +179,5 @@ def needs_buckets() -> UnsupportedError:
         "Rows of a table with 'bucket' = '-2' are counted before they get real buckets, which a save by "
         "format('paimon') cannot do in this session. Write with PaimonTable.for_path(spark, path).append(df) or "
         ".overwrite(df), or with INSERT INTO by paimon_spark.sql; or set 'postpone.batch-write-fixed-bucket' to "
-        "'false', so that the rows wait until CALL sys.compact."
+        "'false', so that the rows are postponed until CALL sys.compact."
     )

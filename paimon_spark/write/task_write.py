@@ -102,16 +102,16 @@ def write_parts(
 
 def _combined(batches: Iterable[tuple[int, pa.RecordBatch]], count: int, limit: int) -> Iterator[tuple[int, pa.Table]]:
     """Combine the batches of each plan as `combine_batches` does."""
-    waiting: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
+    pending: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
     rows, size = [0] * count, [0] * count
     for at, batch in batches:
-        waiting[at].append(batch)
+        pending[at].append(batch)
         rows[at] += batch.num_rows
         size[at] += batch.nbytes
         if rows[at] >= _CHUNK_ROWS or size[at] >= limit:
-            yield at, pa.Table.from_batches(waiting[at])
-            waiting[at], rows[at], size[at] = [], 0, 0
-    yield from ((at, pa.Table.from_batches(parts)) for at, parts in enumerate(waiting) if parts)
+            yield at, pa.Table.from_batches(pending[at])
+            pending[at], rows[at], size[at] = [], 0, 0
+    yield from ((at, pa.Table.from_batches(parts)) for at, parts in enumerate(pending) if parts)
 
 
 def chunk_bytes(plan: WritePlan) -> int:

@@ -148,12 +148,12 @@ def test_partitions_again(tmp_path: Path) -> None:
 def test_with_a_concurrent_writer(tmp_path: Path) -> None:
     """Commits and expiries in turn, and files that are not committed yet: cleaning leaves what is young."""
     table = make_table(tmp_path / "t", bucket="-1")
-    waiting = data_file(table, {100: "late"})
+    pending = data_file(table, {100: "late"})
     for number in range(6):
         commit(table, [message(table, data_file(table, {number: "v"}))], overwrite=OverwriteSpec.static())
         expire(table)
         remove_files_before(table, int((time.time() - 3600) * 1000))
-    commit(table, [message(table, waiting)])
+    commit(table, [message(table, pending)])
     assert rows(table) == {5: "v", 100: "late"}
     hour_ago = time.time() - 3600
     stale = data_file(table, {7: "stale"})

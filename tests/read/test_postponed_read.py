@@ -155,14 +155,14 @@ def test_a_full_scan_that_is_not_allowed(tmp_path: Path) -> None:
     assert read(table.path, where="p = 1", **careful, **{"source.split.target-size": "0 b"}).num_rows == 2
 
 
-def test_what_is_refused_and_what_shows_no_waiting_rows(tmp_path: Path) -> None:
+def test_what_is_refused_and_what_shows_no_postponed_rows(tmp_path: Path) -> None:
     table = make(tmp_path, "t", **{"bucket": "-2"})
     write(table, [(1, 0, 0, 1, 0)], 1)
     shown = load_table(table.path, options=MERGED)
     check_row_delete(shown)
     write(table, [(1, 0, 0, 2, 0), (2, 0, 0, 2, 0)], None)
     for refused in (lambda: check_row_delete(shown), lambda: check_update(shown, ["v"])):
-        with pytest.raises(UnsupportedError, match="rows wait for their buckets"):
+        with pytest.raises(UnsupportedError, match="rows are postponed"):
             refused()
     with pytest.raises(UnsupportedError, match="Postpone merge-on-read requires a full snapshot scan"):
         read(table.path, **{"incremental-between": "1,2", **MERGED})

@@ -98,15 +98,15 @@ def test_the_plain_source_compacts_as_well(
 
 
 def test_a_write_only_table_and_overwrites(spark: SparkSession, warehouse: Path, caplog: Any) -> None:
-    path = made(spark, warehouse, "waiting", f"{KINDS['both']}, 'write-only' = 'true'")
-    spark.sql("INSERT INTO lookups.d.waiting VALUES (1, 'a')")
+    path = made(spark, warehouse, "pending", f"{KINDS['both']}, 'write-only' = 'true'")
+    spark.sql("INSERT INTO lookups.d.pending VALUES (1, 'a')")
     assert rows_of(spark, path) == []
-    spark.sql("CALL lookups.sys.compact(table => 'd.waiting', compact_strategy => 'minor')")
+    spark.sql("CALL lookups.sys.compact(table => 'd.pending', compact_strategy => 'minor')")
     assert rows_of(spark, path) == [(1, "a")]
     with caplog.at_level(logging.WARNING):
-        spark.sql("ALTER TABLE lookups.d.waiting UNSET TBLPROPERTIES ('write-only')")
-        spark.sql("INSERT OVERWRITE lookups.d.waiting VALUES (2, 'b')")
-        spark.sql("INSERT INTO lookups.d.waiting VALUES (2, 'c')")
+        spark.sql("ALTER TABLE lookups.d.pending UNSET TBLPROPERTIES ('write-only')")
+        spark.sql("INSERT OVERWRITE lookups.d.pending VALUES (2, 'b')")
+        spark.sql("INSERT INTO lookups.d.pending VALUES (2, 'c')")
     assert rows_of(spark, path) == [(2, "c")]
     assert "not compacted" not in caplog.text
     assert Path(path).is_dir()

@@ -32,7 +32,7 @@ KINDS = {
     "fixed": {"primary-key": "k", "bucket": "2"},
     "dynamic": {"primary-key": "k"},
     "postponed": {"primary-key": "k", "bucket": "-2"},
-    "waiting": {"primary-key": "k", "bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
+    "pending": {"primary-key": "k", "bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
 }
 MERGE = """MERGE INTO {t} t USING (SELECT 1 AS k, 'm' AS v UNION ALL SELECT 9, 'n') s ON t.k = s.k
 WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"""
@@ -75,8 +75,8 @@ def test_a_lost_statement_leaves_no_file(
     before = files_below(path)
     monkeypatch.setattr(file_store_commit, "publish_snapshot", _lost)
     for statement, text in STATEMENTS.items():
-        if kind == "waiting" and statement in ("update", "delete", "merge"):
-            continue  # rows that wait are seen by no statement
+        if kind == "pending" and statement in ("update", "delete", "merge"):
+            continue  # postponed rows are seen by no statement
         with pytest.raises(Exception, match="commit conflicts between multiple jobs"):
             run(text.format(t=name))
         assert files_below(path) == before, statement
@@ -85,14 +85,14 @@ def test_a_lost_statement_leaves_no_file(
 def test_lost_methods_and_compactions_leave_no_file(
     spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting, fixed = _made(spark, "waiting"), _made(spark, "fixed")
+    pending, fixed = _made(spark, "pending"), _made(spark, "fixed")
     rows = spark.sql("SELECT CAST(id AS INT) AS k, string(id) AS v FROM range(10, 30, 1, 2)")
     deeds: list[tuple[str, Callable[[PaimonTable], Any]]] = [
         (fixed, lambda table: table.append(rows)),
         (fixed, lambda table: table.overwrite(rows)),
         (fixed, lambda table: rows.write.format("paimon").mode("append").save(table.path)),
         (fixed, lambda table: table.compact(compact_strategy="full")),
-        (waiting, lambda table: table.compact()),
+        (pending, lambda table: table.compact()),
     ]
     monkeypatch.setattr(file_store_commit, "publish_snapshot", _lost)
     for number, (name, deed) in enumerate(deeds):

@@ -1,4 +1,4 @@
-"""Tables with postponed buckets: real buckets by the size of the rows, or rows that wait for a compaction."""
+"""Tables with postponed buckets: real buckets by the size of the rows, or postponed rows."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_partition_gets_its_buckets_once(spark: SparkSession, create: Create, 
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_rows_wait_for_a_compaction(spark: SparkSession, create: Create, door: str) -> None:
+def test_rows_are_postponed_until_a_compaction(spark: SparkSession, create: Create, door: str) -> None:
     table = create({**WAITING, ROWS: "200"})
     DOORS[door](rows_of(spark, 0, 1000), table)
     DOORS[door](rows_of(spark, 0, 10, "b").where("k < 10"), table)
@@ -133,7 +133,7 @@ def test_partitions_with_other_numbers_of_buckets(spark: SparkSession, create: C
 
 
 def test_a_much_larger_batch_rescales_its_partitions(spark: SparkSession, create: Create) -> None:
-    """Official: "staged rescale supports per-partition layouts"; rows that wait stay, and count once."""
+    """Official: "staged rescale supports per-partition layouts"; postponed rows stay, and count once."""
     sums = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "postpone.merge-on-read": "true"}
     options = {"bucket": "-2", "primary-key": "k,p", "partition": "p", ROWS: "1", **sums}
     options["postpone.batch-write-fixed-bucket.max-parallelism"] = "64"
@@ -158,7 +158,7 @@ def test_a_much_larger_batch_rescales_its_partitions(spark: SparkSession, create
     assert table.to_df().selectExpr(*asked).first() == (173, 202, 12)
 
 
-def test_waiting_rows_are_merged_when_read(spark: SparkSession, create: Create) -> None:
+def test_postponed_rows_are_merged_when_read(spark: SparkSession, create: Create) -> None:
     table = create({ROWS: "10"})
     table.append(rows_of(spark, 0, 100))
     name = name_of(table)
@@ -177,7 +177,7 @@ def test_waiting_rows_are_merged_when_read(spark: SparkSession, create: Create) 
         assert [row.v for row in spark.sql(f"SELECT v FROM {name} WHERE k IN (5, 95, 119)").collect()].count("b") == 2
         assert paimon_spark.sql(spark, f"SELECT count(*) FROM {name}", warehouse=str(Path(table.path).parents[1]),
                                 catalog=CATALOG).first()[0] == 120  # fmt: skip
-        with pytest.raises(PySparkException, match="rows wait for their buckets"):
+        with pytest.raises(PySparkException, match="rows are postponed"):
             spark.sql(f"UPDATE {name} SET v = 'c' WHERE k = 95")
         with pytest.raises(PySparkException, match="only supported for batch reads"):
             spark.readStream.format("paimon").load(table.path)

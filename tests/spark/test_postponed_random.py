@@ -1,6 +1,6 @@
-"""Random steps of ours and of Java, by turns, in one table of postponed buckets: rows that wait, rows in real buckets.
+"""Random steps of ours and of Java, by turns, in one table of postponed buckets: postponed rows, rows in real buckets.
 
-Either side writes rows that wait, writes to real buckets, deletes, and compacts. We alone take postponed rows in, since
+Either side writes postponed rows, writes to real buckets, deletes, and compacts. We alone take postponed rows in, since
 Java does that in its engines. After each step the rows are those of a dict, for us and for Java, also with the rows
 that wait merged into them.
 """
@@ -42,7 +42,7 @@ class Postponed:
         oracle.create(self.name, COLUMNS, pk=["k", "p"], partition=["p"], options={**POSTPONED, **options})
         self.path = oracle.location(self.name).removeprefix("file:")
         self.table = PaimonTable.for_path(spark, self.path)
-        self.model, self.waiting = Model(engine, moving=False), list[tuple[Row, str]]()
+        self.model, self.pending = Model(engine, moving=False), list[tuple[Row, str]]()
 
     def rows(self, rng: random.Random) -> list[tuple[Row, str]]:
         """Some rows, all of other keys, and their kinds."""
@@ -62,7 +62,7 @@ class Postponed:
             df = self.spark.createDataFrame([row for row, _ in given], "k int, p int, v string, n int").coalesce(1)
             self.table.append(df, **{FIXED: str(real).lower()})
         if not real:
-            self.waiting += given
+            self.pending += given
             return
         for row, kind in given:
             put(self.model, row, kind)
@@ -71,16 +71,16 @@ class Postponed:
         """Delete what readers see: as any write of this table, it waits."""
         k = rng.randrange(6)
         self.table.delete(f"k = {k}")
-        self.waiting += [(row, "-D") for key, row in self.model.rows.items() if key[0] == k]
+        self.pending += [(row, "-D") for key, row in self.model.rows.items() if key[0] == k]
 
     def compact(self, rng: random.Random, *, java: bool) -> None:
-        if java and not self.waiting:
+        if java and not self.pending:
             self.oracle.compact(self.name, full=rng.random() < 0.5, options=REAL)
             return
         self.table.compact(compact_strategy=rng.choice(["full", "minor"]))
-        for row, kind in self.waiting:
+        for row, kind in self.pending:
             put(self.model, row, kind)
-        self.waiting = []
+        self.pending = []
 
     def step(self, rng: random.Random) -> str:
         """Do something; return what."""
@@ -101,11 +101,11 @@ class Postponed:
         check_files(self.path)
         entries = load_table(self.path).manifests.live_entries(load_table(self.path).snapshots.latest())
         assert {entry.total_buckets for entry in entries if entry.bucket >= 0} <= {2}
-        assert any(entry.bucket == -2 for entry in entries) == bool(self.waiting), done
-        if self.waiting:
+        assert any(entry.bucket == -2 for entry in entries) == bool(self.pending), done
+        if self.pending:
             both = Model(self.engine, moving=False)
             both.rows = dict(self.model.rows)
-            for row, kind in self.waiting:
+            for row, kind in self.pending:
                 put(both, row, kind)
             merged = self.table.to_df(**{"postpone_merge_on_read": "true"}).collect()
             assert sorted(map(tuple, merged), key=repr) == both.sorted_rows(), done

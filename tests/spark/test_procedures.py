@@ -257,17 +257,17 @@ def test_row_ids_that_change_meanwhile_lose_no_update(
     session.sql("INSERT INTO pr.db.raced SELECT id, 'a', id % 2 FROM range(0, 4, 1, 1)")
     session.sql("DELETE FROM pr.db.raced WHERE k = 3")
     table = load_table(str(warehouse / "db.db" / "raced"))
-    waiting = ["UPDATE pr.db.raced SET v = 'meanwhile' WHERE k = 1", "DELETE FROM pr.db.raced WHERE k = 0"]
+    pending = ["UPDATE pr.db.raced SET v = 'meanwhile' WHERE k = 1", "DELETE FROM pr.db.raced WHERE k = 0"]
 
     def late(one: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
-        if waiting:
-            session.sql(waiting.pop())
+        if pending:
+            session.sql(pending.pop())
         return rewrite_here(one, rewrites)
 
     session.sql("DELETE FROM pr.db.raced WHERE k = 2")
     session.sql("INSERT INTO pr.db.raced VALUES (4, 'a', 0), (5, 'a', 1)")
     assert materialize_deletion_vectors(table, execute=late) is not None
-    assert not waiting
+    assert not pending
     found = {row.k: row.v for row in session.table("pr.db.raced").collect()}
     assert found == {1: "meanwhile", 4: "a", 5: "a"}
     changes = [True]

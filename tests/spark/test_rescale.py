@@ -50,11 +50,11 @@ def test_what_others_commit_meanwhile_is_not_lost(
 ) -> None:
     spark.sql("CREATE TABLE rescaled.db.raced (k INT, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
     spark.sql("INSERT INTO rescaled.db.raced SELECT id, 'a' FROM range(10)")
-    write, waiting = rescale_job.write_to_buckets, [100]
+    write, pending = rescale_job.write_to_buckets, [100]
 
     def late(*arguments: Any) -> Any:
-        if waiting:
-            spark.sql(f"INSERT INTO rescaled.db.raced VALUES ({waiting.pop()}, 'late')")
+        if pending:
+            spark.sql(f"INSERT INTO rescaled.db.raced VALUES ({pending.pop()}, 'late')")
         return write(*arguments)
 
     monkeypatch.setattr(rescale_job, "write_to_buckets", late)

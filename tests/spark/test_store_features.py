@@ -48,7 +48,7 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in frame.collect())
 
 
-def test_buckets_that_grow_and_wait(run: Run) -> None:
+def test_buckets_that_grow_and_are_postponed(run: Run) -> None:
     for name, bucket in (("dynamic", "-1"), ("postponed", "-2")):
         properties = f"'primary-key'='k', 'bucket'='{bucket}', 'postpone.batch-write-fixed-bucket'='false'"
         run(f"CREATE TABLE far.d.{name} (k INT NOT NULL, v STRING) TBLPROPERTIES ({properties})")

@@ -45,7 +45,7 @@ def write(table: FileStoreTable, number: int) -> None:
 
 
 def merged(table: FileStoreTable) -> dict[int, str]:
-    """The rows of a table, those that wait for their bucket too."""
+    """The rows of a table, postponed ones too."""
     plan = plan_of(load_table(table.path, options={"postpone.merge-on-read": "true"}), ROWS)
     read = (batch for split in plan.splits for batch in plan.read(plan.table, split, plan.fields, plan.residual))
     return {row["k"]: row["v"] for batch in read for row in batch.to_pylist()}

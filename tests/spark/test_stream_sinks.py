@@ -233,7 +233,7 @@ def test_full_compactions_are_counted_in_micro_batches(source: Source) -> None:
     assert kinds == ["APPEND", "APPEND", "COMPACT", "APPEND", "APPEND", "COMPACT"]
 
 
-def test_a_replay_finishes_the_compaction_that_readers_wait_for(source: Source) -> None:
+def test_a_replay_finishes_the_compaction_that_makes_rows_visible(source: Source) -> None:
     options = {"primary-key": "k", "bucket": "1", "deletion-vectors.enabled": "true"}
     source.run(**options, **{"write-only": "true"})
     assert source.read() == []

@@ -81,7 +81,7 @@ def test_near_ranges_are_one_request_and_long_ones_several() -> None:
     assert ahead.read(0, 150) is None
 
 
-def test_what_waits_is_bounded() -> None:
+def test_pending_data_is_bounded() -> None:
     store = Store()
     ahead = RangesAhead(store.start, 300_000)
     chunks = [(at, at + 100_000) for at in range(0, 4_000_000, 100_000)]

@@ -264,7 +264,7 @@ class Storm:
 
     def check(self, what: str) -> None:
         """The table's rows are the dict's, once each."""
-        if self.kind == "postponed":  # rows of streams wait for their bucket
+        if self.kind == "postponed":  # rows of streams are postponed
             self.sql(f"CALL c.sys.compact(table => 'd.{self.kind}')")
         self.look(self.name, what)
 

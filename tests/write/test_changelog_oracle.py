@@ -113,7 +113,7 @@ class History:
                 continue
             after = {self.key(row): row for row in ours(mine, **{"scan.snapshot-id": str(number)})}
             expected = []
-            for key in self.waiting(mine, number):
+            for key in self.pending(mine, number):
                 old, new = before.get(key), after.get(key)
                 told = self.merged_alone(new) if new and key in self.lifted(mine, number) else new
                 if old and told and deduplicated and [old[at] for at in compared] == [told[at] for at in compared]:
@@ -128,7 +128,7 @@ class History:
     def key(self, row: Row) -> Row:
         return (row[0], row[-1]) if self.partitioned else row[:1]
 
-    def waiting(self, table: FileStoreTable, compaction: int) -> set[Row]:
+    def pending(self, table: FileStoreTable, compaction: int) -> set[Row]:
         """The keys of the files at level 0 that a compaction finds; all have a key as their first column."""
         return self.keys_of(table, compaction - 1, {file.file.file_name for file in level_0(table, compaction - 1)})
 

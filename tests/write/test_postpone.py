@@ -1,4 +1,4 @@
-"""How many buckets postponed partitions get, and the files of rows that wait."""
+"""How many buckets postponed partitions get, and the files of postponed rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
 
 
 @pytest.mark.parametrize(
-    ("options", "rows", "size", "batch", "waiting"),
+    ("options", "rows", "size", "batch", "pending"),
     [
         ({}, 10**6, 100, 1, 1),
         ({}, 0, 0, 1, 1),
@@ -44,9 +44,9 @@ WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
         ({ROWS: "100", DEFAULT: "3"}, 1300, 0, 3, 3),
     ],
 )
-def test_numbers_of_buckets(options: dict[str, str], rows: int, size: int, batch: int, waiting: int) -> None:
+def test_numbers_of_buckets(options: dict[str, str], rows: int, size: int, batch: int, pending: int) -> None:
     core = CoreOptions(options)
-    assert (buckets_of_batch(core, rows, size), buckets_of_postponed(core, rows, size)) == (batch, waiting)
+    assert (buckets_of_batch(core, rows, size), buckets_of_postponed(core, rows, size)) == (batch, pending)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def write(table: FileStoreTable, *rows: tuple[int, str, int]) -> None:
     commit(table, [write_batches(plan, data.to_batches(), 0)], commit_user=plan.postponed_user)
 
 
-def test_rows_wait_as_they_came(tmp_path: Path) -> None:
+def test_postponed_rows_keep_their_order(tmp_path: Path) -> None:
     table = make(tmp_path)
     write(table, (3, "a", 0), (1, "b", 0), (3, "c", 2), (3, "d", 3))
     write(table, (3, "e", 0))

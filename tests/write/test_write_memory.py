@@ -112,7 +112,7 @@ def test_keys_that_move_in_the_task_that_writes(tmp_path: Path) -> None:
     assert peak.bytes < MOST
 
 
-def test_rows_that_wait_for_their_buckets(tmp_path: Path) -> None:
+def test_postponed_rows(tmp_path: Path) -> None:
     """Written as they come, then read and packed for the tasks of their buckets."""
     table = make(tmp_path, ("k",), bucket="-2", postpone__batch_write_fixed_bucket="false")
     with arrow_peak() as writing:

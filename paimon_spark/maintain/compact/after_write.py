@@ -2,7 +2,7 @@
 
 The rows are an APPEND snapshot, their compaction is a COMPACT snapshot of the same user. Rows that are committed stay
 committed: a compaction that fails is told in the log and left to the next one, and so is one that another commit won
-over, unless readers wait for it or sorted runs pile up.
+over, unless it makes rows visible or sorted runs pile up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
-from paimon_spark.maintain.compact.due import DueCompaction, due_after_write, readers_wait
+from paimon_spark.maintain.compact.due import DueCompaction, due_after_write, visible_after_compaction
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
@@ -83,7 +83,7 @@ def compact_after_write(
             _LOG.warning("%s: it is not known whether the compaction after a write took place: %s", table.path, error)
             return None
         except UnsupportedError as error:
-            reason, level = str(error), logging.WARNING if due.readers_wait else logging.INFO
+            reason, level = str(error), logging.WARNING if due.visible_after_compaction else logging.INFO
             break
         except _TooMuchHereError as error:
             reason, level = str(error), logging.WARNING
@@ -96,14 +96,14 @@ def compact_after_write(
 
 
 def compact_left_behind(table: FileStoreTable, *, commit_user: str, execute: Executor | None = None) -> None:
-    """Compact what a stream that was killed between a commit and its compaction left, where readers wait for it.
+    """Compact what a stream that was killed between a commit and its compaction left, where it makes rows visible.
 
     Args:
         table: as it was written, with dynamic options.
         commit_user: of the stream.
         execute: does the rewriting in tasks; None: this process does.
     """
-    if not readers_wait(table):
+    if not visible_after_compaction(table):
         return
     try:
         compact(table, full=False, execute=execute or rewrite_here, after_write_of=commit_user)
@@ -127,7 +127,7 @@ def _here(due: DueCompaction) -> Executor:
 
 
 def _left(table: FileStoreTable, due: DueCompaction) -> str:
-    if not due.readers_wait:
+    if not due.visible_after_compaction:
         return (
             "the rows of the write are committed; the compaction that was due is left to the next write, or to CALL "
             "sys.compact or PaimonTable.compact()."

@@ -43,10 +43,10 @@ class DueCompaction:
     scope: CompactScope
     full: bool = False
     """Whether every bucket becomes one sorted run; else it is what a writer does by itself."""
-    readers_wait: bool = False
+    visible_after_compaction: bool = False
     """Whether readers do not see the rows, or their changelog, before it."""
     urgent: bool = False
-    """Whether a conflict makes it start anew: readers wait, or there are more runs than the stop trigger allows."""
+    """Whether a conflict makes it start anew: it makes rows visible, or too many runs pile up (the stop trigger)."""
 
 
 def due_after_write(
@@ -77,8 +77,10 @@ def due_after_write(
     if not new or not compacts or clusters_by_steps(table):
         return None  # Java: rows are clustered by a compaction that somebody asks for
     in_full = _in_full(table, micro_batch)
-    if in_full or readers_wait(table):
-        return DueCompaction(CompactScope(places=frozenset(new)), full=in_full, readers_wait=True, urgent=True)
+    if in_full or visible_after_compaction(table):
+        return DueCompaction(
+            CompactScope(places=frozenset(new)), full=in_full, visible_after_compaction=True, urgent=True
+        )
     if not table.schema.kind.has_buckets:
         partitions = _with_many_small_files(table, {partition for partition, _ in new})
         places = {place for place in new if place[0] in partitions}
@@ -87,7 +89,7 @@ def due_after_write(
     return DueCompaction(CompactScope(places=frozenset(places)), urgent=urgent) if places else None
 
 
-def readers_wait(table: FileStoreTable) -> bool:
+def visible_after_compaction(table: FileStoreTable) -> bool:
     """Whether readers see the rows of a write, or their changelog, only after its compaction has looked up their keys.
 
     Args:

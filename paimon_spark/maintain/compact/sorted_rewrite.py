@@ -145,17 +145,17 @@ def ranged_rows(table: FileStoreTable, rewrite: SortedRewrite, file: SplitFile) 
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    waiting: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         if batch.num_rows:
-            waiting.append(batch)
+            pending.append(batch)
             size += batch.nbytes
         if size >= _CHUNK_BYTES:
-            yield pa.Table.from_batches(waiting).combine_chunks()
-            waiting, size = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting).combine_chunks()
+            yield pa.Table.from_batches(pending).combine_chunks()
+            pending, size = [], 0
+    if pending:
+        yield pa.Table.from_batches(pending).combine_chunks()
 
 
 def write_ranges(table: FileStoreTable, rewrite: SortedRewrite, rows: Iterable[Ranged]) -> RewriteResult:

@@ -97,16 +97,16 @@ class KeyedMerge:
 
     def _merged(self, plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         limit = max(1, int(plan.table.options.value("write-buffer-size")) // 8)
-        waiting: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
-            waiting.append(batch)
+            pending.append(batch)
             size += batch.nbytes
             if size >= limit:
-                rows, waiting, size = pa.Table.from_batches(waiting), [], 0
+                rows, pending, size = pa.Table.from_batches(pending), [], 0
                 yield from self._decided_rows(plan, rows)
-        if waiting:
-            yield from self._decided_rows(plan, pa.Table.from_batches(waiting))
+        if pending:
+            yield from self._decided_rows(plan, pa.Table.from_batches(pending))
 
     def _decided_rows(self, plan: WritePlan, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield what is written for rows of the source, at least one; they are looked up together."""

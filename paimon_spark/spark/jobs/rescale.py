@@ -80,7 +80,7 @@ def rescale_partitions(
 ) -> SnapshotIdentity:
     """Give partitions of a postponed table other numbers of buckets, one commit for each number.
 
-    Rows that wait stay as they are.
+    Postponed rows stay as they are.
 
     Args:
         spark: a classic or a Connect session.
@@ -106,7 +106,7 @@ def _rescale(
     spark: SparkSession, table: FileStoreTable, snapshot: Snapshot, number: int, partitions: Predicate | None
 ) -> int | None:
     _LOG.info("Rescaling %s to %d buckets.", table.path, number)
-    in_buckets = table.as_if({"postpone.merge-on-read": "false"})  # rows that wait are not replaced, so not read
+    in_buckets = table.as_if({"postpone.merge-on-read": "false"})  # postponed rows are not replaced, so not read
     rows = table_rows(spark, in_buckets, snapshot.id, partitions)
     rescaled = table.as_if({"bucket": str(number), LAST_SAFE: str(snapshot.id)})
     overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)

@@ -64,26 +64,26 @@ def _weight(group: Sequence[DataSplit], open_file_cost_bytes: int) -> int:
 
 def even_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in batches of a good size: small neighbours are joined, large batches are cut."""
-    waiting: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         is_small = batch.num_rows < MIN_BATCH_ROWS and batch.nbytes < MAX_GATHERED_BYTES // 2
         if is_small:
-            waiting.append(batch)
+            pending.append(batch)
             rows += batch.num_rows
             size_bytes += batch.nbytes
             if rows < MIN_BATCH_ROWS and size_bytes < MAX_GATHERED_BYTES:
                 continue
-        if waiting:
-            yield _joined(waiting)
-            waiting, rows, size_bytes = [], 0, 0
+        if pending:
+            yield _joined(pending)
+            pending, rows, size_bytes = [], 0, 0
         if not is_small:
             for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
                 yield batch if batch.num_rows <= MAX_BATCH_ROWS else batch.slice(start, MAX_BATCH_ROWS)
-    if waiting:
-        yield _joined(waiting)
+    if pending:
+        yield _joined(pending)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

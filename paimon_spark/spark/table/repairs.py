@@ -49,7 +49,7 @@ class Repairs(TablePart):
 
         Raises:
             SchemaError: the other table does not fit.
-            UnsupportedError: rows have ids, or wait for their buckets.
+            UnsupportedError: rows have ids, or are postponed.
         """
         source = self.table.load()
         zone = None if where is None else time_zone(settings_of(self.table.spark))
