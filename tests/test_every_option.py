@@ -169,12 +169,12 @@ def test_values_of_every_option_are_checked_where_they_are_given(plain: FileStor
     bad = {OptionKind.MAP: "v", OptionKind.STRING: None}.get(option.type, "no such value")
     if bad is None or option.scope is Scope.CATALOG:
         return
-    told = rf"Could not parse value '({bad}|\*\*\*)' for key"  # a value whose key may name a secret is not shown
+    reported = rf"Could not parse value '({bad}|\*\*\*)' for key"  # a value whose key may name a secret is not shown
     for key in (key_of(option), *option.fallback_keys):
-        with pytest.raises(OptionError, match=told):
+        with pytest.raises(OptionError, match=reported):
             load_table(plain.path, options={key: bad})
         if option.scope is Scope.TABLE:
-            with pytest.raises(PaimonError, match=f"{told}|Change 'type'"):
+            with pytest.raises(PaimonError, match=f"{reported}|Change 'type'"):
                 alter_table(plain, [SetOption(key, bad)])
 
 

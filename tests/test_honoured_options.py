@@ -406,7 +406,7 @@ def aggregated(path: Path) -> None:
 
 
 def changelogs(path: Path) -> None:
-    """Rows that are kept as they came, and what a full compaction tells of them."""
+    """Rows that are kept as they came, and what a full compaction reports them."""
     table = make(path, KPV, {"bucket": "1", "changelog-producer": "input", "changelog-file.prefix": "c-"}, key="k")
     write(table, days(0))
     assert len(read(table.with_options({"incremental-between": "0,1"}))) == len(days(0))

@@ -28,7 +28,7 @@ def test_the_hooks_of_the_format_import_neither_the_sql_parser_nor_the_catalog()
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-def test_an_old_pyspark_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_an_old_pyspark_is_reported_in_one_sentence(tmp_path: Path) -> None:
     about = tmp_path / "pyspark-3.5.1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 3.5.1\n")
@@ -40,6 +40,6 @@ def test_an_old_pyspark_is_told_in_one_sentence(tmp_path: Path) -> None:
         "paimon_spark.open_table"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    told = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).splitlines()
-    assert len(told) == 4
-    assert all("needs PySpark 4, and this is PySpark 3.5.1" in line for line in told)
+    reported = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).splitlines()
+    assert len(reported) == 4
+    assert all("needs PySpark 4, and this is PySpark 3.5.1" in line for line in reported)

@@ -22,6 +22,6 @@ def test_one_that_hangs_shows_its_threads(tmp_path: Path) -> None:
         run_program(command, tmp_path, os.environ, look_seconds=2, looks=3)
 
 
-def test_one_that_ends_tells_what_it_said(tmp_path: Path) -> None:
+def test_one_that_ends_shows_what_it_said(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"]
     assert run_program(command, tmp_path, os.environ) == Done(3, "out\n", "err\n")

@@ -235,7 +235,7 @@ class ArrowTable:
         """
         if not self._table.schema.kind.is_keyed:
             raise UnsupportedError(
-                f"{self.path} has no primary key, by which rows could be told apart: append the rows, or overwrite a "
+                f"{self.path} has no primary key, by which rows could be distinguished: append them, or overwrite a "
                 "partition with them. PaimonTable.upsert(df, on=…) compares other columns, with Spark."
             )
         return self.append(data, **options).as_upsert()
@@ -245,7 +245,7 @@ class ArrowTable:
 
         Returns:
             How many rows were deleted, and the id of the new snapshot, None where no row was found. The number is None
-            where whole partitions went, with a primary key or with deletion vectors: only a read could tell.
+            where whole partitions went, with a primary key or with deletion vectors: only a read could show.
 
         Raises:
             UnsupportedError: the table does not let single rows be deleted.

@@ -296,7 +296,7 @@ class BuildsSnapshots(Protocol):
     """Names of all files that the snapshot made last refers to, of those that the commit made."""
     files: Sequence[ManifestEntry]
     """What it adds and deletes."""
-    tells_all: bool
+    has_all_changes: bool
     """Whether these are all that differs from the snapshot before."""
 
     def next_snapshot(self, latest: Snapshot | None) -> Snapshot:
@@ -350,7 +350,7 @@ def commit_part(
             writer.discard(keep=builder.names)
             _delete_side_files(table, part, keep=builder.names)
             note_commit(snapshot, builder.files, begun)
-            publish_iceberg(table, snapshot, follows=latest, files=builder.files if builder.tells_all else None)
+            publish_iceberg(table, snapshot, follows=latest, files=builder.files if builder.has_all_changes else None)
             return snapshot
         if retries.exhausted:
             writer.discard()

@@ -52,7 +52,7 @@ class FileReader:
         self._partitions: dict[bytes, tuple[Any, ...]] = {}
         options = table.options
         self.vectors = publishes_vectors(options)
-        """Whether deletion vectors are told."""
+        """Whether deletion vectors are reported."""
         self._keyed = table.schema.kind.is_keyed
         self._shows_level_0 = self._keyed and not options.batch_scan_skips_level_0
         self._least_level = 1 if self.vectors else options.num_levels - 1

@@ -134,7 +134,7 @@ def refresh_iceberg(table: FileStoreTable) -> None:
             gone |= store.only_in(location, after)
         store.delete(gone)
     except Exception as error:  # noqa: BLE001 - what readers of Paimon see has changed already
-        _LOG.warning("%s: tags and expired snapshots are not told to readers of Iceberg: %s", table.path, error)
+        _LOG.warning("%s: tags and expired snapshots are not shown to readers of Iceberg: %s", table.path, error)
 
 
 def _tags(table: FileStoreTable) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What the metastore of a catalog is told of partitions after a commit, where it knows those of the table.
+"""What the metastore of a catalog learns of partitions after a commit, where it knows those of the table.
 
 Java: ``AddPartitionCommitCallback``, ``PartitionStatisticsReporter``, ``HiveCatalog.dropPartitions``.
 """
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 _REPORTED = OPTIONS["partition.idle-time-to-report-statistic"]
 
 
-def tell_partitions(table: FileStoreTable, snapshot: Snapshot, files: Sequence[ManifestEntry]) -> None:
+def report_partitions(table: FileStoreTable, snapshot: Snapshot, files: Sequence[ManifestEntry]) -> None:
     """Tell the metastore which partitions a commit has written and emptied; that never fails the commit.
 
     Java drops partitions by DROP PARTITION and expiry alone, and keeps one whose rows were deleted otherwise; here a
@@ -46,7 +46,7 @@ def tell_partitions(table: FileStoreTable, snapshot: Snapshot, files: Sequence[M
             publisher.measure_partitions(_measured(table, snapshot, set(written)))
     except PaimonError as error:
         _LOG.warning(
-            "Snapshot %s of table %s is committed, but the catalog's metastore was not told of its partitions: %s "
+            "Snapshot %s of table %s is committed, but the catalog's metastore was not informed of its partitions: %s "
             "CALL sys.repair tells it.",
             snapshot.id,
             table.address,

@@ -115,7 +115,7 @@ class PartitionScope:
             self.predicate = condition
 
     def contains(self, partitions: Sequence[bytes]) -> list[bool]:
-        """Tell for each of the partitions whether it is replaced."""
+        """Say for each of the partitions whether it is replaced."""
         if self.partitions is not None:
             return [partition in self.partitions for partition in partitions]
         return self._manifests.partition_filter(self.predicate)(partitions)

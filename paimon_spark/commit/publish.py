@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.commit.conflict_detection import another_table
-from paimon_spark.commit.metastore_partitions import tell_partitions
+from paimon_spark.commit.metastore_partitions import report_partitions
 from paimon_spark.commit.served_publish import publish_by_server
 from paimon_spark.errors import (
     CommitError,
@@ -63,7 +63,7 @@ def publish_snapshot(
         snapshot: has a uuid that no other attempt ever had.
         retries: waits between attempts; shared with the commit's own loop.
         follows: the snapshot before it, whose files it has; None: it is the first one.
-        files: what it changes; a server is told how much that is.
+        files: what it changes; a server learns how much that is.
 
     Returns:
         Whether the snapshot is ours; if not, it has to be made anew.
@@ -78,7 +78,7 @@ def publish_snapshot(
     if server is None:
         published = _publish_file(table, snapshot, retries, follows=follows)
         if published:
-            tell_partitions(table, snapshot, files)
+            report_partitions(table, snapshot, files)
         return published
     published = publish_by_server(table, server, snapshot, retries, follows=follows, files=files)
     if published:

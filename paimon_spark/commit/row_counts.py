@@ -56,7 +56,7 @@ class RowCounts:
         return cls(updated + deleted + inserted, updated, deleted, inserted)
 
     def as_upsert(self) -> RowCounts:
-        """The same of rows of which only a read could tell whether their keys were there."""
+        """The same of rows of which only a read could show whether their keys were there."""
         return replace(self, num_updated_rows=None, num_inserted_rows=None)
 
 
@@ -110,7 +110,7 @@ def report(counts: RowCounts) -> None:
 
 
 def report_upsert() -> None:
-    """Report that rows were written of which only a read could tell whether their keys were there."""
+    """Report that rows were written of which only a read could show whether their keys were there."""
     reported = _REPORTED.get()
     if reported is not None:
         reported.counts = reported.counts.as_upsert()

@@ -97,7 +97,7 @@ class SnapshotBuilder:
         """Names of all files that the snapshot made last refers to."""
         self.files: Sequence[ManifestEntry] = ()
         """What it adds and deletes."""
-        self.tells_all = True
+        self.has_all_changes = True
 
     def next_snapshot(self, latest: Snapshot | None) -> Snapshot:
         """Write the manifests of the snapshot after ``latest`` and return it, not yet published.
@@ -151,7 +151,7 @@ class SnapshotBuilder:
         )
 
     def keeps_manifests(self, latest: Snapshot) -> bool:
-        """Tell whether merging the manifests of the latest snapshot leaves them as they are."""
+        """Return whether merging the manifests of the latest snapshot leaves them as they are."""
         before = self._table.manifests.data_manifests(latest)
         return {meta.file_name for meta in self._merge(before)} == {meta.file_name for meta in before}
 
@@ -327,7 +327,7 @@ class SnapshotBuilder:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def _revives(self, before: Sequence[ManifestFileMeta], files: Sequence[ManifestEntry]) -> bool:
-        """Tell whether a file gets a level that it had before: readers would miss it alongside its old DELETE.
+        """Return whether a file gets a level that it had before: readers would miss it alongside its old DELETE.
 
         Java's rollback as latest leaves such an entry.
         """

@@ -48,7 +48,7 @@ class _StateBuilder:
         self.writer = ManifestWriter(table, settings)
         self.names: set[str] = set()
         self.files: Sequence[ManifestEntry] = ()
-        self.tells_all = False  # files that only change their level are not among its own changes
+        self.has_all_changes = False  # files that only change their level are not among its own changes
         self._user = user
         self._state = state
 

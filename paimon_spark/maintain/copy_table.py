@@ -151,9 +151,7 @@ class _Plan:
         names: dict[tuple[bytes, int, str], str] = {}
         for number, (entry, path) in enumerate(zip(live, paths, strict=True)):
             if entry.bucket == POSTPONE_BUCKET:
-                raise UnsupportedError(
-                    f"Rows of table {self._source.path} are postponed: compact it, then copy it."
-                )
+                raise UnsupportedError(f"Rows of table {self._source.path} are postponed: compact it, then copy it.")
             old = entry.file
             name = f"data-{self._token}-{number}{_ending(old.file_name)}"
             names[entry.partition, entry.bucket, old.file_name] = name

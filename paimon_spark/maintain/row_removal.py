@@ -1,8 +1,8 @@
 """Files are written anew without some of their rows: those that a statement takes out.
 
-The rows are told by file and position, as for deletion vectors; what becomes of them is written by the statement. Files
-of a primary-key table keep their level, and their rows their sequence numbers: so they merge with others as before.
-Equals the end of Java's copy-on-write commands. Runs on the driver; tasks rewrite.
+The rows are given by file and position, as for deletion vectors; what becomes of them is written by the statement.
+Files of a primary-key table keep their level, and their rows their sequence numbers: so they merge with others as
+before. Equals the end of Java's copy-on-write commands. Runs on the driver; tasks rewrite.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class RowsOfFile:
     entry: ManifestEntry
     positions: Positions
     repeated: bool
-    """Whether one of them was told more than once."""
+    """Whether one of them was reported more than once."""
 
 
 def rows_of_files(table: FileStoreTable, snapshot: Snapshot, deleted: Sequence[DeletedPositions]) -> list[RowsOfFile]:
-    """Put together the rows that tasks have told, file by file.
+    """Put together the rows that tasks have reported, file by file.
 
     Args:
         table: the table.

@@ -66,7 +66,7 @@ class UniteSketches(UniteBytes):
 
     def __init__(self, options: AggregateOptions) -> None:
         super().__init__(options)
-        self._library()  # its absence is told on the driver
+        self._library()  # its absence is reported on the driver
 
     def _library(self) -> Any:
         """The module, imported in each process: it is not pickled with the engine."""

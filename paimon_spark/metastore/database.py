@@ -54,7 +54,7 @@ class Database:
             return int(cursor.rowcount)
 
     def has(self, sql: str, *values: Any) -> bool:
-        """Tell whether a query has a row."""
+        """Return whether a query has a row."""
         return bool(self.rows(sql, *values))
 
     def table_names(self) -> set[str]:

@@ -76,7 +76,7 @@ class HiveMetastore(Metastore):
         return [str(name) for name in self.client.call("get_all_databases")]
 
     def has_database(self, database: str) -> bool:
-        """Tell whether there is such a database."""
+        """Return whether there is such a database."""
         return self._database(database) is not None
 
     def _database(self, database: str) -> Any:
@@ -167,12 +167,12 @@ class HiveMetastore(Metastore):
             raise
 
     def has_table(self, database: str, table: str) -> bool:
-        """Tell whether there is such a Paimon table."""
+        """Return whether there is such a Paimon table."""
         found = self.table(database, table)
         return found is not None and record.is_paimon(found)
 
     def has_view(self, database: str, view: str) -> bool:
-        """Tell whether there is such a view."""
+        """Return whether there is such a view."""
         found = self.table(database, view)
         return found is not None and record.is_view(found)
 

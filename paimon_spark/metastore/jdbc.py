@@ -105,7 +105,7 @@ class JdbcMetastore(Metastore):
         return [name for (name,) in self.database.rows(query, self.key, self.key, self.key)]
 
     def has_database(self, database: str) -> bool:
-        """Tell whether there is such a database."""
+        """Return whether there is such a database."""
         return database in self.databases()
 
     def create_database(self, database: str, location: str, properties: Mapping[str, str]) -> None:
@@ -126,11 +126,11 @@ class JdbcMetastore(Metastore):
         return [name for (name,) in self.database.rows(query, self.key, database)]
 
     def has_table(self, database: str, table: str) -> bool:
-        """Tell whether there is such a table."""
+        """Return whether there is such a table."""
         return self.database.has(f"SELECT 1 FROM paimon_tables WHERE {_OF_TABLE}", self.key, database, table)
 
     def has_view(self, database: str, view: str) -> bool:
-        """Tell whether there is such a view."""
+        """Return whether there is such a view."""
         query = f"SELECT 1 FROM paimon_views WHERE {_OF_DATABASE} AND view_name = ?"
         return self.database.has(query, self.key, database, view)
 

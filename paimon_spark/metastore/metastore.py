@@ -46,7 +46,7 @@ class Metastore(abc.ABC):
 
     @abc.abstractmethod
     def has_database(self, database: str) -> bool:
-        """Tell whether there is such a database."""
+        """Return whether there is such a database."""
 
     @abc.abstractmethod
     def create_database(self, database: str, location: str, properties: Mapping[str, str]) -> None:
@@ -82,11 +82,11 @@ class Metastore(abc.ABC):
 
     @abc.abstractmethod
     def has_table(self, database: str, table: str) -> bool:
-        """Tell whether there is such a table."""
+        """Return whether there is such a table."""
 
     @abc.abstractmethod
     def has_view(self, database: str, view: str) -> bool:
-        """Tell whether there is such a view; a table cannot have its name."""
+        """Return whether there is such a view; a table cannot have its name."""
 
     @abc.abstractmethod
     def check_schema(self, schema: TableSchema) -> None:
@@ -179,7 +179,7 @@ class TableHome:
         return Found(self, root) if self.exists() else None
 
     def exists(self) -> bool:
-        """Tell whether the metastore has the table."""
+        """Return whether the metastore has the table."""
         return self.metastore.has_table(self.database, self.table)
 
     def check_new(self, schema: TableSchema) -> None:
@@ -235,7 +235,7 @@ class TableHome:
         """Tell the metastore that the table gets a new schema.
 
         Raises:
-            PaimonError: it refuses, or cannot be told.
+            PaimonError: it refuses, or cannot be reported.
         """
         try:
             self.metastore.schema_changed(self.database, self.table, schema, before)
@@ -246,7 +246,7 @@ class TableHome:
             ) from error
 
     def knows_partitions(self, schema: TableSchema) -> bool:
-        """Whether the metastore is told of partitions."""
+        """Whether the metastore is informed of partitions."""
         return False
 
     def add_partitions(self, partitions: Sequence[Mapping[str, str]], directory: str) -> None:

@@ -61,7 +61,7 @@ class RestMetastore(Metastore):
         return [str(name) for name in self.client.listed("databases", "databases")]
 
     def has_database(self, database: str) -> bool:
-        """Tell whether there is such a database."""
+        """Return whether there is such a database."""
         return self._exists("databases", database)
 
     def create_database(self, database: str, location: str, properties: Mapping[str, str]) -> None:
@@ -112,11 +112,11 @@ class RestMetastore(Metastore):
             raise
 
     def has_table(self, database: str, table: str) -> bool:
-        """Tell whether there is such a table."""
+        """Return whether there is such a table."""
         return self._exists("databases", database, "tables", table)
 
     def has_view(self, database: str, view: str) -> bool:
-        """Tell whether there is such a view."""
+        """Return whether there is such a view."""
         return self._exists("databases", database, "views", view)
 
     def check_schema(self, schema: TableSchema) -> None:

@@ -132,7 +132,7 @@ class TokenFile:
 
 @dataclass(frozen=True)
 class EcsRole:
-    """The role of a machine of Alibaba's, told by the address of its metadata (``DLFECSTokenLoader``)."""
+    """The role of a machine of Alibaba's, found at the address of its metadata (``DLFECSTokenLoader``)."""
 
     url: str
     role: str | None = None

@@ -199,7 +199,7 @@ def _is_passing(failure: Exception | None, method: str) -> bool:
 
 
 def _why(failure: Exception | None) -> str:
-    """Tell what broke, without the address, which may hold what is secret."""
+    """Say what broke, without the address, which may hold what is secret."""
     requests = _requests()
     if isinstance(failure, requests.exceptions.Timeout):
         return f"nothing came for {int(_SECONDS)} seconds"
@@ -212,15 +212,15 @@ def _why(failure: Exception | None) -> str:
     return type(failure).__name__
 
 
-def _pause(attempt: int, told: str | None) -> float:
+def _pause(attempt: int, reported: str | None) -> float:
     """Seconds to wait before the next attempt: what the server tells, or 1, 2, 4, … and up to a tenth more."""
     seconds = 0.0
-    if told:
+    if reported:
         with contextlib.suppress(ValueError, TypeError):
-            if told.isdigit():
-                seconds = float(told)
+            if reported.isdigit():
+                seconds = float(reported)
             else:
-                seconds = (parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds()
+                seconds = (parsedate_to_datetime(reported) - datetime.now(UTC)).total_seconds()
     return seconds if seconds > 0 else min(2**attempt, _LONGEST_PAUSE) * (1 + random.random() / 10)
 
 
@@ -238,10 +238,10 @@ def _content(answer: Any, uri: str, secrets: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise CatalogServerError(f"The REST catalog at {uri} gives an answer that is no JSON object.")
         return found
-    told = found if isinstance(found, dict) else {}
-    code = told.get("code")
+    reported = found if isinstance(found, dict) else {}
+    code = reported.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else answer.status_code
-    message = " ".join(str(told.get("message") or "").split())[:_MOST_TEXT].rstrip(".")
+    message = " ".join(str(reported.get("message") or "").split())[:_MOST_TEXT].rstrip(".")
     for secret in secrets:
         message = message.replace(secret, "***")
     identifier = next((v for k, v in answer.headers.items() if "request-id" in k.lower()), "")
@@ -250,7 +250,7 @@ def _content(answer: Any, uri: str, secrets: tuple[str, ...]) -> dict[str, Any]:
         f"The REST catalog at {uri} {_REFUSALS.get(status, 'refuses')} (HTTP {status}{request})"
         f"{': ' if message else ''}{message}.",
         status,
-        str(told.get("resourceType") or "").upper(),
+        str(reported.get("resourceType") or "").upper(),
     )
 
 

@@ -34,7 +34,7 @@ def catalog_root(warehouse: str) -> str:
 
 @dataclass(frozen=True)
 class Served:
-    """What a server tells of a table."""
+    """What a server reports a table."""
 
     id: str
     path: str
@@ -210,7 +210,7 @@ class ServedTable(TableHome):
 
     @contextmanager
     def _found(self, branch: str) -> Iterator[None]:
-        """Tell that the table, or its branch, is gone where the server does."""
+        """Say that the table, or its branch, is gone where the server does."""
         try:
             yield
         except CatalogServerError as error:

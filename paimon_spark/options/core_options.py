@@ -336,6 +336,6 @@ class CoreOptions(Mapping[str, str]):
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether an option's value may be a credential, which is never shown."""
+    """Return whether an option's value may be a credential, which is never shown."""
     lowered = key.lower()
     return any(word in lowered for word in _SECRET_WORDS)

@@ -29,7 +29,7 @@ def refuse(options: Mapping[str, str], *stages: Stage) -> None:
     Raises:
         UnsupportedError: names the option, its value and what to do.
     """
-    # what makes a table one of another kind is told first
+    # what makes a table one of another kind is reported first
     for tried in ({Stage.TABLE} & set(stages), set(stages)):
         for key, value in options.items():
             option = find_option(key)

@@ -155,7 +155,7 @@ def result_fields(schema: TableSchema, wanted: Aggregation) -> tuple[DataField, 
 
 
 def counts_rows(schema: TableSchema, wanted: Aggregation) -> bool:
-    """Tell whether all that is asked for are numbers of rows, of partitions or of the table."""
+    """Return whether all that is asked for are numbers of rows, of partitions or of the table."""
     return set(wanted.group_by) <= set(schema.partition_keys) and set(wanted.calls) == {AggregateCall("count")}
 
 
@@ -175,7 +175,7 @@ def _sum_type(kind: DataType) -> DataType:
 
 
 def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColumns) -> bool:
-    """Tell whether each row of each file is a row of the table."""
+    """Return whether each row of each file is a row of the table."""
     if any(count != 0 for count in files.file_values("_DELETE_ROW_COUNT")):
         return False
     return all(is_unmerged(table, split) for split in generate_splits(table, snapshot.id, files))

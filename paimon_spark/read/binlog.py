@@ -111,7 +111,7 @@ def _plan(scan: TableScan) -> ReadPlan:
     changes = isinstance(source, ChangeRange)
     if isinstance(source, ChangeRange) and source.source is ChangeSource.DIFF and table.schema.kind.is_keyed:
         raise UnsupportedError(
-            "$binlog cannot show the difference of two states, which does not tell what rows were before. Read "
+            "$binlog cannot show the difference of two states, which does not show what rows were before. Read "
             "$audit_log, or the changes themselves: incremental-between-scan-mode = changelog."
         )
     plan = plan_rows(replace(scan, columns=tuple(table.schema.fields), predicate=None, limit=None))

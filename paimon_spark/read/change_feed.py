@@ -1,7 +1,7 @@
 """Changes with the commit that made them, as Spark 4.3's ``CHANGES FROM VERSION`` shows them.
 
 Rows come from changelog files, or from the files that commits added to a table without primary key. A primary-key table
-without a changelog does not tell whether a row is new: its changes are refused. Of a table that reads two branches
+without a changelog does not show whether a row is new: its changes are refused. Of a table that reads two branches
 (`scan.fallback-branch`) the versions of a partition's changes are snapshots of the branch that gives the partition.
 """
 
@@ -107,14 +107,14 @@ def _plan_branch(scan: TableScan) -> ReadPlan:
 def overwrite_error(snapshot_id: int) -> OptionError:
     """Return the error of an overwrite among changes."""
     return OptionError(
-        f"Snapshot {snapshot_id} is an overwrite, which does not tell what changed: ask for CHANGES before or after "
+        f"Snapshot {snapshot_id} is an overwrite, which does not show what changed: ask for CHANGES before or after "
         "it, or compare two states by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', "
         "'incremental-between-scan-mode' = 'diff')."
     )
 
 
 def refuse_without_changelog(table: FileStoreTable) -> None:
-    """Refuse a table whose files do not tell what changed.
+    """Refuse a table whose files do not show what changed.
 
     Raises:
         OptionError: it has a primary key and no changelog.

@@ -71,7 +71,7 @@ NO_CHANGES = ChangeRange(ChangeSource.DELTA)
 
 
 def asks_for_changes(options: Mapping[str, str]) -> bool:
-    """Tell whether a read with these options is incremental."""
+    """Return whether a read with these options is incremental."""
     mode = options.get(MODE, "default").strip().lower()
     return mode in ("incremental", "latest-delta") or any(key in options for key in INCREMENTAL_KEYS)
 

@@ -1,6 +1,6 @@
 """How many rows a split of a table with primary keys has, without making them. Runs in tasks.
 
-Where each key of a section comes once, metadata tells. Where no file holds deletes, the rows are the distinct keys,
+Where each key of a section comes once, metadata shows. Where no file holds deletes, the rows are the distinct keys,
 with every merge engine: only key columns are read.
 """
 

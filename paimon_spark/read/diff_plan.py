@@ -153,7 +153,7 @@ def _needed(table: FileStoreTable, files: Sequence[_Marked]) -> npt.NDArray[np.b
 
 
 def _identities(files: ManifestColumns, vectors: Vectors = NO_VECTORS) -> list[Identity]:
-    """What tells files apart: partition, bucket, name, level, and how many rows a vector deletes of it.
+    """What distinguishes files: partition, bucket, name, level, and how many rows a vector deletes of it.
 
     Java does not look at vectors: rows of a file that both states have, and that only the later one deletes, are not
     seen there.

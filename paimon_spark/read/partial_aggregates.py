@@ -48,7 +48,7 @@ class _Column:
         return int(10**self.kind.precision) if pa.types.is_decimal(self.kind) else 2**63
 
     def takes(self, size: int) -> bool:
-        """Tell whether values of this magnitude can be added without an overflow in between."""
+        """Return whether values of this magnitude can be added without an overflow in between."""
         return self.limit is None or self.magnitude + size < self.limit
 
     def magnitude_of(self, batch: pa.RecordBatch) -> int:

@@ -56,7 +56,7 @@ def holds_plain_rows(plan: ReadPlan, *, filtered: bool = False) -> bool:
 
     Args:
         plan: of a read.
-        filtered: the reader leaves out rows at positions that it is told: those in deletion vectors, and those
+        filtered: the reader leaves out rows at positions that it gets: those in deletion vectors, and those
             of files that overlap which `superseded_rows` finds.
     """
     if plan.read not in (read_split, read_streamed) or not plan.splits or passed_over(plan.table):

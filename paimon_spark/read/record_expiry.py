@@ -58,7 +58,7 @@ class RecordExpiry:
                 yield batch.filter(pa.array(mask))
 
     def is_kept(self, times: pa.Array) -> npt.NDArray[np.bool_]:
-        """Tell for each time of the column whether a row with it stays."""
+        """Say for each time of the column whether a row with it stays."""
         kept: npt.NDArray[np.bool_] = self._ages(times) <= self.seconds
         kept |= times.is_null().to_numpy(zero_copy_only=False)
         return kept

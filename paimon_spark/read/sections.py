@@ -73,12 +73,12 @@ def runs_of(section: Sequence[SplitFile]) -> list[list[SplitFile]]:
 
 
 def has_no_deletes(file: SplitFile) -> bool:
-    """Tell whether the file holds no retract rows; an unknown count (old files) counts as none, as in Java."""
+    """Return whether the file holds no retract rows; an unknown count (old files) counts as none, as in Java."""
     return not file.delete_row_count
 
 
 def is_raw_bucket(files: Sequence[SplitFile], *, one_row_per_key: bool = False) -> bool:
-    """Tell whether the files of a primary-key bucket can be read one by one: one level above 0, no deletes.
+    """Return whether the files of a primary-key bucket can be read one by one: one level above 0, no deletes.
 
     Args:
         files: of the bucket.
@@ -99,10 +99,10 @@ def sections_with_runs(table: FileStoreTable, files: Sequence[SplitFile]) -> Ite
 
 
 def has_one_row_per_key(runs: Runs) -> bool:
-    """Tell whether each row of a section is a row of the table: one sorted run, which surely holds no deletes."""
+    """Return whether each row of a section is a row of the table: one sorted run, which surely holds no deletes."""
     return len(runs) == 1 and all(file.delete_row_count == 0 for file in runs[0])
 
 
 def is_unmerged(table: FileStoreTable, split: DataSplit) -> bool:
-    """Tell whether each row of a split's files is a row of the table, if the files surely hold no deletes."""
+    """Return whether each row of a split's files is a row of the table, if the files surely hold no deletes."""
     return split.raw_convertible or all(map(has_one_row_per_key, sections_with_runs(table, split.files)))

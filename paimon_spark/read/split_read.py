@@ -49,7 +49,7 @@ def read_split(
     Raises:
         CorruptTableError: a data file or schema file is missing or damaged.
         SnapshotNotFoundError: a data file is missing because the snapshot has expired meanwhile.
-        DataError: the merge engine cannot take a row (such as a delete that partial-update was not told to accept).
+        DataError: the merge engine cannot take a row (such as a delete that partial-update is not set to accept).
     """
     read_fields = with_filter_columns(table, plan_fields, predicate)
     constants = partition_constants(table, split)
@@ -191,7 +191,7 @@ def merged_section(
 
 
 def _are_newer_by_run(runs: Sequence[Sequence[SplitFile]]) -> bool:
-    """Tell whether each row of a run is newer than all of those before: then sequence numbers decide nothing more."""
+    """Return whether each row of a run is newer than all of those before: then sequence numbers decide nothing more."""
     ends = [(min(file.min_seq for file in run), max(file.max_seq for file in run)) for run in runs]
     return all(older[1] < newer[0] for older, newer in pairwise(ends))
 

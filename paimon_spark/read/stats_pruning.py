@@ -141,7 +141,7 @@ def _bounds(
 
 
 def _spread(bounds: Bounds, usable: Sequence[int], files: int) -> Bounds:
-    """Return bounds of some of the files as those of all: null where a file does not tell, or not of its nulls."""
+    """Return bounds of some of the files as those of all: null where a file does not show, or not of its nulls."""
     back = np.full(files, -1, dtype=np.int64)
     back[list(usable)] = np.arange(len(usable))
     take = pa.array(back, mask=back < 0)

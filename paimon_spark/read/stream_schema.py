@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def why_unreadable(columns: Iterable[t.DataField], own: TableSchema, later: TableSchema) -> str | None:
     """Return why columns cannot be read from rows of a later schema; None where they can.
 
-    Columns are told apart by their ids: a renamed column goes on under its old name, an added one is not read.
+    Columns are distinguished by their ids: a renamed column goes on under its old name, an added one is not read.
 
     Args:
         columns: that the stream shows; those that are none of the table's are left out.

@@ -1,6 +1,6 @@
 """Which rows of files that overlap are no rows of the table: older ones of a key, and deletes.
 
-Where one row of a key wins as it is, keys and what decides their order tell which rows these are; no other column is
+Where one row of a key wins as it is, keys and what decides their order show which rows these are; no other column is
 read. Then any reader that can leave rows out by their positions finds the rows of the table in the files. Files never
 change, so that what is found of a section stays true: the last found are kept. Runs on the driver, in threads.
 """

@@ -14,9 +14,9 @@ Touched = Mapping[Path, tuple[Path, ...]]
 """By the names of a VARIANT, those of the ROWs that it is in first: the paths of its fields that are wanted."""
 
 
-def touched_paths(told: str) -> dict[Path, tuple[Path, ...]]:
+def touched_paths(answer: str) -> dict[Path, tuple[Path, ...]]:
     """The paths that a query touches, of JSON: pairs of names and paths."""
-    given: list[Any] = json.loads(told)
+    given: list[Any] = json.loads(answer)
     return {tuple(names): tuple(sorted({tuple(path) for path in paths})) for names, paths in given}
 
 

@@ -32,7 +32,7 @@ def plain_path(path: str) -> str:
 
 
 def is_root(path: str) -> bool:
-    """Tell whether a path is the root of a file system, or a bucket: ``/``, ``file:///``, ``s3://bucket/``."""
+    """Return whether a path is the root of a file system, or a bucket: ``/``, ``file:///``, ``s3://bucket/``."""
     rest = _SCHEME.sub("", path)
     below = rest[2:].partition("/")[2] if rest.startswith("//") and not path.startswith("file:") else rest
     return not below.strip("/")
@@ -45,7 +45,7 @@ def scheme_of_root(root: str) -> str | None:
 
 
 def is_bucket(path: str) -> bool:
-    """Tell whether a path names a whole bucket, which may belong to one table alone."""
+    """Return whether a path names a whole bucket, which may belong to one table alone."""
     found = _SCHEME.match(path)
     return (
         is_root(path)

@@ -29,7 +29,7 @@ class NamePatterns:
         return cls(_compiled(including) or re.compile(".*"), _compiled(excluding))
 
     def match(self, name: str) -> bool:
-        """Tell whether a name is meant."""
+        """Return whether a name is meant."""
         return bool(self.including.fullmatch(name)) and not (self.excluding and self.excluding.fullmatch(name))
 
 

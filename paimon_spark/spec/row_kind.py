@@ -42,18 +42,18 @@ class RowKind(IntEnum):
         return ("+I", "-U", "+U", "-D")[self]
 
     def mask(self, kinds: Kinds) -> Mask:
-        """Tell which of these kinds are this one."""
+        """Say which of these kinds are this one."""
         found: Mask = kinds == self.value
         return found
 
 
 def is_retract(kinds: Kinds) -> Mask:
-    """Tell which of these kinds retract a row: -U and -D (Java: ``RowKind.isRetract``)."""
+    """Say which of these kinds retract a row: -U and -D (Java: ``RowKind.isRetract``)."""
     return (kinds & _RETRACT_BIT).astype(np.bool_)
 
 
 def is_add(kinds: Kinds) -> Mask:
-    """Tell which of these kinds add a row: +I and +U (Java: ``RowKind.isAdd``)."""
+    """Say which of these kinds add a row: +I and +U (Java: ``RowKind.isAdd``)."""
     found: Mask = (kinds & _RETRACT_BIT) == 0
     return found
 

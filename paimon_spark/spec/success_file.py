@@ -1,4 +1,4 @@
-"""Success files, which tell other systems that a tag or a partition is complete (Java: ``SuccessFile``)."""
+"""Success files, which say other systems that a tag or a partition is complete (Java: ``SuccessFile``)."""
 
 from __future__ import annotations
 

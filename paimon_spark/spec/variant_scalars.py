@@ -179,11 +179,11 @@ def _sized(values: Ragged, ok: Bools, heads: Longs) -> Ragged:
     rows = np.flatnonzero(ok)
     lengths = values.lengths[rows] - heads[rows]
     long = rows[heads[rows] > 1]
-    told = values.take(long).number(np.ones(len(long), np.int64), np.full(len(long), 4))
+    reported = values.take(long).number(np.ones(len(long), np.int64), np.full(len(long), 4))
     short = rows[heads[rows] == 1]
     inside = (values.data[values.starts[short]] >> 2).astype(np.int64)
     found = np.zeros(len(values), np.int64)
-    found[long], found[short] = told, inside
+    found[long], found[short] = reported, inside
     if (lengths < 0).any() or (found[rows] != lengths).any():
         raise DataError("a VARIANT is damaged: a text or binary value has another length than it says")
     return Ragged(values.data, values.starts + np.where(ok, heads, 0), found, ok)

@@ -49,7 +49,7 @@ def confined(
         root: the table directory.
         external: the places outside the table that its option ``data-file.external-paths`` names. A root of a file
             system, a bucket, and what the table itself lies in are not among the places where files are deleted.
-        allowed: those of them in which the caller allows to delete files, though their names do not tell that they are
+        allowed: those of them in which the caller allows to delete files, though their names do not show that they are
             this table's.
         publisher: whose lock is held while a file is published; that of the store when not given.
     """
@@ -71,14 +71,14 @@ def why_not_own(file_io: FileIO, root: str, place: str, allowed: Sequence[str] =
     name, resolved = root.rpartition("/")[2], _resolved(place, whole=True)
     named = name in plain_path(resolved).split("/")
     if not named and not any(_is_below(resolved, _resolved(path, whole=True)) for path in allowed):
-        return f"its name does not tell that it is this table's alone: it has no part '{name}'"
+        return f"its name does not show that it is this table's alone: it has no part '{name}'"
     if is_root(place) or _holds(place, root):
         return "it is a whole file system or bucket, or holds the table itself"
     return _table_above(file_io, root, place)
 
 
 def _table_above(file_io: FileIO, root: str, directory: str, seen: dict[str, bool] | None = None) -> str | None:
-    """Tell which other table a directory lies in; partitions and buckets are passed over, as they are no tables."""
+    """Say which other table a directory lies in; partitions and buckets are passed over, as they are no tables."""
     seen = {} if seen is None else seen
     above = directory.rstrip("/")
     while not is_root(above):

@@ -18,7 +18,7 @@ _MOST_IN_BULK: Final = 1000
 
 
 def is_pattern(path: str) -> bool:
-    """Tell whether fsspec takes a path for a pattern."""
+    """Return whether fsspec takes a path for a pattern."""
     return any(character in path for character in "*?[")
 
 

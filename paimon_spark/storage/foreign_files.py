@@ -49,7 +49,7 @@ def read_footer(file_io: FileIO, path: str, file_format: str) -> ForeignFile:
 
 
 def is_stored_as(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether values of a file are stored as a table stores values of a type."""
+    """Return whether values of a file are stored as a table stores values of a type."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     if pa.types.is_large_string(found):

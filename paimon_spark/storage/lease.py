@@ -72,7 +72,7 @@ def lease(io: FileIO, directory: str, work: str, *, wait_seconds: float) -> Iter
 
 def _take(io: FileIO, directory: str, name: str, work: str, wait_seconds: float) -> None:
     path, others = f"{directory}/{name}", _Others(io, directory, name)
-    end, pause, told = time.monotonic() + wait_seconds, _FIRST_PAUSE_SECONDS, False
+    end, pause, reported = time.monotonic() + wait_seconds, _FIRST_PAUSE_SECONDS, False
     holder = None
     while True:
         if holder is None:
@@ -87,8 +87,8 @@ def _take(io: FileIO, directory: str, name: str, work: str, wait_seconds: float)
                 continue
         if time.monotonic() >= end:
             raise LeaseHeldError(holder)
-        if not told and pause >= _LONGEST_PAUSE_SECONDS:
-            told = True
+        if not reported and pause >= _LONGEST_PAUSE_SECONDS:
+            reported = True
             _LOG.info("%s waits in %s for %s", work, directory, holder)
         time.sleep(random.uniform(pause / 2, pause))
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -60,7 +60,7 @@ def _unpack_chunk(chunk: bytes, codec: str, most: int) -> bytes:
 
 
 def _unpack_lz4(chunk: bytes, most: int) -> bytes:
-    """An LZ4 block; pyarrow's decompressor would have to be told the exact size, which ORC does not hold."""
+    """An LZ4 block; pyarrow's decompressor would need the exact size, which ORC does not hold."""
     out = bytearray()
     at = 0
     while at < len(chunk):

@@ -90,7 +90,7 @@ class ParquetSettings:
 
 
 _TIME_IS_ADJUSTED_BY_CHOICE: Final = int(pa.__version__.split(".")[0]) >= 21
-"""Since 21 pyarrow writes TIME as not adjusted to UTC unless told; before, always adjusted, as Java does."""
+"""Since 21 pyarrow writes TIME as not adjusted to UTC unless asked; before, always adjusted, as Java does."""
 
 
 def _at_least(settings: CoreOptions, key: str, least: int) -> int | None:

@@ -86,7 +86,7 @@ class ColumnPages:
         return found
 
     def memory_bytes(self, chosen: Mask) -> int | None:
-        """A bound of the bytes of some pages in memory; None where the file does not tell how long its texts are."""
+        """A bound of the bytes of some pages in memory; None where the file does not show how long its texts are."""
         kind = self.meta[COLUMN_TYPE][1]
         fixed = int(np.diff(self.starts)[chosen].sum()) * _MOST_BYTES
         if kind not in (_BYTE_ARRAY, _FIXED):

@@ -33,14 +33,14 @@ class Publisher(Protocol):
         """Learn that the main branch is about to get a new schema, and which one it has.
 
         Raises:
-            PaimonError: the metastore refuses it, or cannot be told: then it is not made.
+            PaimonError: the metastore refuses it, or cannot be reached: then it is not made.
         """
 
     def adopts(self, schema: TableSchema) -> bool:
         """Whether a table of this schema is one whose files outlive it, and may have been there before it."""
 
     def knows_partitions(self, schema: TableSchema) -> bool:
-        """Whether the metastore is told of partitions."""
+        """Whether the metastore is informed of partitions."""
 
     def add_partitions(self, partitions: Sequence[Mapping[str, str]], directory: str) -> None:
         """Add partitions, given as texts by column, that are not known yet; their data is below a directory."""

@@ -75,7 +75,7 @@ def provided(
         options: as given.
         translated: arguments of s3fs so far, which are changed.
         used: keys that were translated, which are added to.
-        unknown: told of a class that only Java has; without it such a class is refused.
+        unknown: called with the name of a class that only Java has; without it such a class is refused.
 
     Raises:
         UnsupportedError: a provider exists in Java only.

@@ -1,6 +1,6 @@
 """What the session of the driver says about a store in Hadoop's settings: the default of the options of ours.
 
-The one place that decides it. `follow` is told where to ask; processes that were told nothing (tasks, clients of Spark
+The one place that decides it. `follow` says where to ask; processes that were given nothing (tasks, clients of Spark
 Connect, the command line) have no such defaults: tasks get a `FileIO` in which the driver has put them. Options that
 are given win, credentials all together. A setting without an equal fails nothing: Python then finds credentials as it
 does without the setting, and an error that a store gives names the setting (`hint`).

@@ -185,7 +185,7 @@ def _where(path: str) -> str:
 
 
 def _status(error: BaseException) -> int | None:
-    """The answer of HTTP that an error of a store's library tells of, or one that it was raised for."""
+    """The answer of HTTP that an error of a store's library reports, or one that it was raised for."""
     seen: list[BaseException] = []
     while error not in seen:
         seen.append(error)

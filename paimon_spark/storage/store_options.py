@@ -151,7 +151,7 @@ def fsspec_options(
         scheme: fsspec's scheme (`s3`, not `s3a`).
         path: A path in that store; its host matters for HDFS and Azure.
         options: Options as given by the user; keys that concern other stores are passed over.
-        unknown: told of a provider of credentials that only Java has, which is refused otherwise.
+        unknown: called with the name of a provider of credentials that only Java has, which is refused otherwise.
 
     Raises:
         OptionError: an `fs.` option that looks like JSON but is not.
@@ -244,7 +244,7 @@ def _attempts(text: str) -> int:
 
 
 def is_true(options: Mapping[str, str], key: str) -> bool:
-    """Tell whether an option is set to true, whatever the case of its letters."""
+    """Return whether an option is set to true, whatever the case of its letters."""
     return any(name.lower() == key and value.strip().lower() == "true" for name, value in options.items())
 
 

@@ -40,7 +40,7 @@ _MOST_LISTED: Final = 300
 
 
 def is_unique(path: str) -> bool:
-    """Tell whether a file's name was made so that no other file has it."""
+    """Return whether a file's name was made so that no other file has it."""
     return _UUID.search(path.rpartition("/")[2]) is not None
 
 
@@ -118,7 +118,7 @@ def _check_bucket(store: Any, scheme: str, bucket: str) -> None:
 
 
 def exists(store: Any, scheme: str, key: str) -> bool:
-    """Tell whether there is an object or something below it, with one request where names are few."""
+    """Return whether there is an object or something below it, with one request where names are few."""
     if scheme != "s3" or "/" not in key.strip("/"):
         return bool(store.exists(key))
     key = key.rstrip("/")
@@ -173,7 +173,7 @@ def _entries(page: dict[str, Any], bucket: str) -> list[dict[str, Any]]:
 
 
 def is_object(store: Any, scheme: str, key: str) -> bool:
-    """Tell whether there is an object with one request; fsspec would then look for a directory of the name."""
+    """Return whether there is an object with one request; fsspec would then look for a directory of the name."""
     if scheme != "s3":
         return bool(store.exists(key))
     bucket, name, _ = store.split_path(key)

@@ -57,7 +57,7 @@ class BranchStore:
         return list(self.created())
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is a branch ``name``; ``main`` is always there."""
+        """Return whether there is a branch ``name``; ``main`` is always there."""
         return name == MAIN_BRANCH or name in self.created()
 
     def check(self, name: str) -> None:

@@ -60,7 +60,7 @@ class FilesystemCatalog:
         return sorted(found | {DEFAULT_DATABASE})
 
     def database_exists(self, database: str) -> bool:
-        """Tell whether there is such a database."""
+        """Return whether there is such a database."""
         return database in (SYSTEM_DATABASE, DEFAULT_DATABASE) or (
             is_plain_name(database) and self.file_io.exists(self.database_path(database))
         )
@@ -144,7 +144,7 @@ class FilesystemCatalog:
             )
 
     def is_empty(self, database: str) -> bool:
-        """Tell whether a database is empty: no table, and no other file or directory."""
+        """Return whether a database is empty: no table, and no other file or directory."""
         return not self._others(database, ())
 
     def _others(self, database: str, tables: Sequence[str]) -> list[str]:
@@ -177,7 +177,7 @@ class FilesystemCatalog:
         return [] if found is None and self.database_exists(database) else found
 
     def table_exists(self, database: str, table: str) -> bool:
-        """Tell whether there is such a table."""
+        """Return whether there is such a table."""
         return is_plain_name(database) and is_plain_name(table) and self._has_schema(self.table_path(database, table))
 
     def load_table(self, database: str, table: str) -> FileStoreTable:
@@ -276,7 +276,7 @@ def tables_at(file_io: FileIO, path: str) -> list[str] | None:
 
 
 def has_schema(file_io: FileIO, path: str) -> bool:
-    """Tell whether a directory is a table's."""
+    """Return whether a directory is a table's."""
     return bool(SchemaStore(file_io, TablePaths(path)).ids())
 
 

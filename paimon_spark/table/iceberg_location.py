@@ -94,7 +94,7 @@ def delete_catalog_metadata(file_io: FileIO, elsewhere: str | None) -> None:
 
     Args:
         file_io: the store.
-        elsewhere: what `metadata_in_catalog` told before.
+        elsewhere: what `metadata_in_catalog` returned before.
     """
     if elsewhere is None:
         return

@@ -241,7 +241,7 @@ class ManifestStore:
         return keep
 
     def match_partitions(self, partitions: Sequence[bytes], predicate: Predicate) -> list[bool]:
-        """Tell for each of the partition bytes whether ``predicate`` over partition columns is true."""
+        """Say for each of the partition bytes whether ``predicate`` over partition columns is true."""
         if not partitions:
             return []
         mask = evaluate(predicate, self.partition_batch(partitions))

@@ -131,7 +131,7 @@ def checked_rows(found: Iterable[ManifestColumns], snapshot: Snapshot, path: str
 
 
 def may_repeat(found: Iterable[ManifestColumns]) -> bool:
-    """Tell whether some file may be added once more than it is deleted, or anew at the level that it has left.
+    """Return whether some file may be added once more than it is deleted, or anew at the level that it has left.
 
     Holds 24 bytes for each entry.
     """

@@ -84,7 +84,7 @@ class MetastoreCatalog(FilesystemCatalog):
         return sorted({*self.metastore.databases(), DEFAULT_DATABASE})
 
     def database_exists(self, database: str) -> bool:
-        """Tell whether there is such a database."""
+        """Return whether there is such a database."""
         if database in (SYSTEM_DATABASE, DEFAULT_DATABASE):
             return True
         return is_plain_name(database) and self.metastore.has_database(database)
@@ -137,7 +137,7 @@ class MetastoreCatalog(FilesystemCatalog):
         self._store(place).delete_empty_directory(place)
 
     def is_empty(self, database: str) -> bool:
-        """Tell whether a database has no table, and nothing else that has a name."""
+        """Return whether a database has no table, and nothing else that has a name."""
         return not (self.metastore.tables(database) or self.metastore.others(database))
 
     def _place(self, database: str) -> str:
@@ -157,7 +157,7 @@ class MetastoreCatalog(FilesystemCatalog):
         return sorted(found) if found or self.database_exists(database) else None
 
     def table_exists(self, database: str, table: str) -> bool:
-        """Tell whether there is such a table."""
+        """Return whether there is such a table."""
         return is_plain_name(database) and is_plain_name(table) and self.metastore.has_table(database, table)
 
     def drop_table(self, database: str, table: str) -> None:
@@ -298,7 +298,7 @@ class ServedCatalog(MetastoreCatalog):
         return sorted(self.metastore.databases())
 
     def database_exists(self, database: str) -> bool:
-        """Tell whether there is such a database."""
+        """Return whether there is such a database."""
         if database == SYSTEM_DATABASE:
             return True
         return is_plain_name(database) and self.metastore.has_database(database)

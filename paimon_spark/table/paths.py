@@ -93,7 +93,7 @@ def refuse_system_database(root: str) -> None:
 
 
 def is_plain_name(name: str) -> bool:
-    """Tell whether ``name`` (of a table, a tag, a branch, a consumer) may become part of a file name."""
+    """Return whether ``name`` (of a table, a tag, a branch, a consumer) may become part of a file name."""
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
@@ -139,7 +139,7 @@ def check_new_table_name(name: str, what: str = "table") -> None:
 
 
 def is_path_name(name: str) -> bool:
-    """Tell whether the name of a table in a statement is its path, as in ``paimon.`/data/wh/db.db/t` ``.
+    """Return whether the name of a table in a statement is its path, as in ``paimon.`/data/wh/db.db/t` ``.
 
     Raises:
         SchemaError: it has a slash and is no absolute path: it would be relative to the directory in which the driver

@@ -95,17 +95,17 @@ class SchemaStore:
         return known
 
     def learn(self, schema: TableSchema) -> TableSchema:
-        """Keep the latest schema, which a server has told."""
+        """Keep the latest schema, which a server has reported."""
         self._keep(schema, _encoded(schema))
         return schema
 
     def is_fresh(self, schema_id: int) -> bool:
-        """Tell whether a schema was read a moment ago, so that `is_still` is not worth a request to the store."""
+        """Return whether a schema was read a moment ago, so that `is_still` is not worth a request to the store."""
         self.get(schema_id)
         return time.monotonic() - self._read_at[schema_id] < FRESH_SECONDS
 
     def is_still(self, schema_id: int) -> bool:
-        """Tell whether a schema file still holds the bytes that were read; otherwise this is another table."""
+        """Return whether a schema file still holds the bytes that were read; otherwise this is another table."""
         self.get(schema_id)
         if self.server is not None:
             return self.latest() is not None

@@ -60,7 +60,7 @@ class SnapshotStore:
         return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
 
     def few_are_whole(self, most: int) -> bool:
-        """Tell whether no more than so many snapshots live, without a gap, and the hints are there: one listing."""
+        """Return whether no more than so many snapshots live, without a gap, and the hints are there: one listing."""
         names = {entry.name for entry in self._file_io.list_names(self._paths.snapshot_dir) if not entry.is_dir}
         ids = [found for name in names if (found := numbered_name_id(name, SNAPSHOT_PREFIX)) is not None]
         return 0 < len(ids) <= most and max(ids) - min(ids) < len(ids) and {LATEST_HINT, EARLIEST_HINT} <= names
@@ -82,7 +82,7 @@ class SnapshotStore:
         return [(low + 1, high - 1) for low, high in pairwise(ids) if high > low + 1]
 
     def exists(self, snapshot_id: int) -> bool:
-        """Tell whether the snapshot lives."""
+        """Return whether the snapshot lives."""
         return self._file_io.file_exists(self._paths.snapshot_path(snapshot_id))
 
     def latest_id(self) -> int | None:

@@ -342,7 +342,7 @@ def _create_named(home: TableHome, io: FileIO, paths: TablePaths, schema: TableS
 
 
 def table_exists(path: str, *, options: Mapping[str, str] | None = None) -> bool:
-    """Tell whether there is a table (a schema file) at ``path``."""
+    """Return whether there is a table (a schema file) at ``path``."""
     name = parse_table_path(path)
     home = home_of(options or {}, name.root)
     found = None if home is None else home.find(name.root, name.branch)

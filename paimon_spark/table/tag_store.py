@@ -45,7 +45,7 @@ class TagStore:
         }
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is a tag ``name``."""
+        """Return whether there is a tag ``name``."""
         return self._file_io.file_exists(self._paths.tag_path(name))
 
     def get(self, name: str) -> Tag:

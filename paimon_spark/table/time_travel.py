@@ -53,7 +53,7 @@ _OF_CHANGES = ("incremental", "latest-delta")
 
 
 def has_time_travel(options: Mapping[str, str]) -> bool:
-    """Tell whether the options name a point of time."""
+    """Return whether the options name a point of time."""
     return any(key in options for key in TRAVEL_KEYS)
 
 

@@ -1,4 +1,4 @@
-"""Who keeps rows of tables in this process, and is told when a table has other rows. Runs on the driver."""
+"""Who keeps rows of tables in this process, and hears when a table has other rows. Runs on the driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 WATCHERS: Final[dict[Hashable, Callable[[FileStoreTable], None]]] = {}
-"""By who watches: it is told of a table whose latest snapshot is another one, by this process."""
+"""By who watches: it is informed of a table whose latest snapshot is another one, by this process."""
 _LOG = logging.getLogger(__name__)
 
 

@@ -1,6 +1,6 @@
 """Rows on their way to the task of their bucket, packed: the shuffle moves a few Arrow streams instead of each row.
 
-The task of a row is told in Python, where keys of dynamic buckets are placed as well, so that this serves every table
+The task of a row is computed in Python, where keys of dynamic buckets are placed as well, so this serves every table
 whose rows belong together. Spark's shuffle sees two columns: the number that leads a stream to its task, and the
 stream. Rows of one task keep the order in which they came.
 """

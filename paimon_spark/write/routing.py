@@ -65,7 +65,7 @@ class Router:
         Args:
             schema: the table's schema, dynamic options applied.
             dynamic: places keys of a table with dynamic buckets; None for every other mode.
-            note: is told the places of rows that were placed before, of each partition; None where nobody must know.
+            note: gets the places of rows that were placed before, of each partition; None where nobody must know.
             total_buckets: number of buckets of those partitions that have another than the schema says.
         """
         self._note = note

@@ -150,7 +150,7 @@ def store_cast(array: pa.Array, target: DataType, column: str) -> pa.Array:
 
 
 def needs_store_cast(source: pa.DataType, target: DataType) -> bool:
-    """Tell whether ``store_cast`` could change or refuse anything, so that callers can skip whole columns."""
+    """Return whether ``store_cast`` could change or refuse anything, so that callers can skip whole columns."""
     if isinstance(target, CharType | BinaryType):
         return True
     if isinstance(target, VarCharType | VarBinaryType) and target.length != type(target).MAX:

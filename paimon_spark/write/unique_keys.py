@@ -1,4 +1,4 @@
-"""Whether the rows of a write had each key once, told by what its tasks wrote. Runs on the driver; no file is opened.
+"""Whether the rows of a write had each key once, by what its tasks wrote. Runs on the driver; no file is opened.
 
 A bucket's buffer merges rows of equal keys before it writes them: then fewer rows come out than went in. Two flushes of
 a bucket may hold the same key only where their key ranges meet.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def has_each_key_once(schema: TableSchema, messages: Sequence[TaskMessage]) -> bool:
-    """Whether no key came twice; False also where that cannot be told.
+    """Whether no key came twice; False also where that cannot be reported.
 
     Args:
         schema: of a table with keys whose rows of one key come to one bucket.

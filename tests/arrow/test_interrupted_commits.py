@@ -145,7 +145,7 @@ def test_rows_that_reads_do_not_see_in_time_stay(tmp_path: Path) -> None:
     assert paimon_spark.open_table(path).scan().to_arrow().num_rows == 3
 
 
-def test_rows_stay_where_nobody_can_tell_whether_reads_see_them(
+def test_rows_stay_where_nobody_can_show_whether_reads_see_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(*_given: Any) -> None:

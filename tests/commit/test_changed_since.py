@@ -135,7 +135,7 @@ def test_a_rollback_between_is_a_conflict_even_when_the_ids_are_used_again(keyed
         upsert(keyed, {5: "3"}, read)
 
 
-def test_what_an_empty_table_was_read_as_is_told_from_what_came(tmp_path: Path) -> None:
+def test_what_an_empty_table_was_read_as_is_reported_from_what_came(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1")
     upsert(table, {1: "first"})
     with pytest.raises(CommitConflictError, match="Snapshot 1"):

@@ -316,7 +316,9 @@ def test_a_failing_hint_never_fails_a_commit(tmp_path):
     assert check_sound(path) == sorted(DEEDS[append])
 
 
-def test_a_full_disk_under_the_snapshot_file_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_under_the_snapshot_file_is_reported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is tried again for seconds, and the outcome is known: the file is not there."""
     table = make_table(tmp_path / "t", commit__max_retries="1000")
     create = LocalFileIO.create_exclusive

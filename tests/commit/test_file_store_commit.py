@@ -116,8 +116,8 @@ def test_watermark_properties_operation_user_and_identifier_are_written(table):
         operation="WRITE",
     )
     first = snapshot_json(table, 1)
-    told = [first[key] for key in ("commitUser", "commitIdentifier", "watermark", "properties", "operation")]
-    assert told == ["u", 5, 70, {"x": "y"}, "WRITE"]
+    reported = [first[key] for key in ("commitUser", "commitIdentifier", "watermark", "properties", "operation")]
+    assert reported == ["u", 5, 70, {"x": "y"}, "WRITE"]
     commit(table, [message(table, fake_file("b"))], watermark=60)
     commit(table, [message(table, fake_file("c"))])
     assert [snapshot_json(table, i)["watermark"] for i in (2, 3)] == [70, 70]
@@ -140,8 +140,8 @@ def test_a_static_overwrite_replaces_the_table(days):
     found = snapshot_json(days, 2)
     assert (found["commitKind"], found["totalRecordCount"], found["deltaRecordCount"]) == ("OVERWRITE", 5, -2)
     delta = days.manifests.read_manifest(days.manifests.delta_manifests(days.snapshots.latest())[0])
-    told = [(entry.kind, entry.file.file_name) for entry in delta]
-    assert told == [(FileKind.DELETE, "a"), (FileKind.DELETE, "b"), (FileKind.ADD, "c")]
+    reported = [(entry.kind, entry.file.file_name) for entry in delta]
+    assert reported == [(FileKind.DELETE, "a"), (FileKind.DELETE, "b"), (FileKind.ADD, "c")]
 
 
 def test_a_static_overwrite_of_one_partition_leaves_the_others(days):
@@ -420,8 +420,8 @@ def test_row_tracking_numbers_rows_and_stamps_the_snapshot(tmp_path):
 
 def test_statistics_are_inherited_while_the_schema_stays(table):
     commit(table, [message(table, fake_file("a"))])
-    told = {**snapshot_json(table, 1), "statistics": "stat-1"}
-    Path(table.paths.snapshot_path(1)).write_text(json.dumps(told))
+    reported = {**snapshot_json(table, 1), "statistics": "stat-1"}
+    Path(table.paths.snapshot_path(1)).write_text(json.dumps(reported))
     table.file_io.write_bytes(table.paths.statistics_path("stat-1"), b'{"snapshotId":1,"schemaId":0,"colStats":{}}')
     commit(table, [message(table, fake_file("b"))])
     assert snapshot_json(table, 2)["statistics"] == "stat-1"

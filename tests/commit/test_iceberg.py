@@ -134,7 +134,7 @@ WIDE = {"metadata.iceberg.format-version": "3", "deletion-vectors.enabled": "tru
 
 
 @pytest.mark.parametrize("keys", [{}, {"primary_keys": "k", "bucket": 1}])
-def test_deletion_vectors_are_told_in_version_3(tmp_path: Path, keys: dict[str, Any]) -> None:
+def test_deletion_vectors_are_reported_in_version_3(tmp_path: Path, keys: dict[str, Any]) -> None:
     table = new_table(tmp_path, **WIDE, **keys)
     table.append([row(number, "a") for number in range(10)])
     table.delete("k in (3, 4)")

@@ -131,8 +131,8 @@ def test_java_shows_the_partition_statistics_of_our_manifests_like_its_own(tmp_p
     commit(table, [message(table, data_file(table, {1: "x"}, partition=day), partition=day) for day in days])
     oracle.write(table.path, [(1, "x", day) for day in days])
     manifests = oracle.read(f"{table.path}$manifests").to_pylist()
-    told = ["num_added_files", "num_deleted_files", "schema_id", "min_partition_stats", "max_partition_stats"]
-    ours, theirs = ([manifest[key] for key in told] for manifest in manifests)
+    reported = ["num_added_files", "num_deleted_files", "schema_id", "min_partition_stats", "max_partition_stats"]
+    ours, theirs = ([manifest[key] for key in reported] for manifest in manifests)
     assert ours == theirs
     lists = [table.manifests.delta_manifests(table.snapshots.get(number))[0] for number in (1, 2)]
     ours, theirs = (replace(meta, file_name="", file_size=0) for meta in lists)

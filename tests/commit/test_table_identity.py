@@ -57,7 +57,7 @@ def test_a_table_that_is_gone_is_said_to_be(table: FileStoreTable) -> None:
         commit(table, messages, planned_on=plan.snapshot)  # type: ignore[arg-type]
 
 
-def test_an_older_state_that_was_put_back_is_told_by_its_snapshots(table: FileStoreTable, tmp_path: Path) -> None:
+def test_an_older_state_that_was_put_back_is_reported_by_its_snapshots(table: FileStoreTable, tmp_path: Path) -> None:
     shutil.copytree(table.path, tmp_path / "backup")
     commit(table, [message(table, data_file(table, {2: "later"}))])
     plan, messages = write(table)

@@ -36,7 +36,7 @@ def levels(table: FileStoreTable) -> list[tuple[int, int]]:
     return sorted((entry.file.level, entry.file.row_count) for entry in entries)
 
 
-class Told:
+class Reported:
     """An executor that says what it was asked for, and may fail."""
 
     def __init__(self, error: Exception | None = None, times: int = 10**9) -> None:
@@ -77,17 +77,17 @@ def test_write_only_tables_are_left_alone(tmp_path: Path) -> None:
 def test_append_tables_are_left_alone_where_a_table_or_write_says_so(tmp_path: Path, bucket: str) -> None:
     options = {"bucket": bucket, "compaction.min.file-num": "2"} | ({} if bucket == "-1" else {"bucket-key": "k"})
     never = {"write.compact-append-tables": "false"}
-    told = make_table(tmp_path / "told", **options, **never)
+    reported = make_table(tmp_path / "reported", **options, **never)
     table = make_table(tmp_path / "table", **options)
     for number in range(6):
-        write(told, {number: "a"})
+        write(reported, {number: "a"})
         write(table.with_options(never), {number: "a"})
-    assert kinds_of(told) == kinds_of(table) == "AAAAAA"
+    assert kinds_of(reported) == kinds_of(table) == "AAAAAA"
     write(table, {6: "a"})
     assert kinds_of(table) == "AAAAAAAC"
-    write(told.with_options({"write.compact-append-tables": "true"}), {6: "a"})
-    assert kinds_of(told) == "AAAAAAAC"
-    assert rows(told) == rows(table) == dict.fromkeys(range(7), "a")
+    write(reported.with_options({"write.compact-append-tables": "true"}), {6: "a"})
+    assert kinds_of(reported) == "AAAAAAAC"
+    assert rows(reported) == rows(table) == dict.fromkeys(range(7), "a")
 
 
 def test_tables_with_keys_are_compacted_whatever_append_tables_are(tmp_path: Path) -> None:
@@ -223,10 +223,10 @@ def test_a_conflict_is_dropped_without_a_warning(tmp_path: Path, keyed: bool, ca
     options = {"num-sorted-run.compaction-trigger": "2", "compaction.min.file-num": "2", "bucket-key": "k"}
     table = make_table(tmp_path / "t", primary_key=["k"] * keyed, bucket="1", **options)
     write(table, {1: "a"})
-    told = Told(CommitConflictError("another was first"))
+    reported = Reported(CommitConflictError("another was first"))
     with caplog.at_level(logging.INFO):
-        assert write(table, {2: "b"}, execute=told) == 2
-    assert told.asked == [1]
+        assert write(table, {2: "b"}, execute=reported) == 2
+    assert reported.asked == [1]
     assert "another commit won" in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert rows(table) == {1: "a", 2: "b"}
@@ -240,9 +240,9 @@ def test_beyond_the_stop_trigger_it_is_tried_again(tmp_path: Path) -> None:
     patient = table.with_options({"write-only": "true"})
     for number in range(3):
         write(patient, {number: "a"})
-    told = Told(CommitConflictError("another was first"), times=4)
-    write(table, {7: "b"}, execute=told)
-    assert told.asked == [1] * 5
+    reported = Reported(CommitConflictError("another was first"), times=4)
+    write(table, {7: "b"}, execute=reported)
+    assert reported.asked == [1] * 5
     assert len(levels(table)) == 1
 
 
@@ -250,7 +250,7 @@ def test_a_failure_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **{"num-sorted-run.compaction-trigger": "2"})
     write(table, {1: "a"})
     with caplog.at_level(logging.WARNING):
-        assert write(table, {2: "b"}, execute=Told(OSError("the disk is full"))) == 2
+        assert write(table, {2: "b"}, execute=Reported(OSError("the disk is full"))) == 2
     (warning,) = caplog.records
     assert "the rows of the write are committed" in warning.getMessage()
     assert "the disk is full" in warning.getMessage()
@@ -269,7 +269,7 @@ def test_the_driver_alone_compacts_little(
     (warning,) = caplog.records
     assert "PaimonTable.compact()" in warning.getMessage()
     assert kinds_of(table) == "AA"
-    write(table, {3: "c"}, execute=Told())
+    write(table, {3: "c"}, execute=Reported())
     assert kinds_of(table) == "AAAC"
 
 

@@ -230,7 +230,7 @@ _TURNS = 20
 
 
 def test_of_several_processes_one_makes_a_branch(table: FileStoreTable) -> None:
-    """Each branch begins with one tag, that of a process that was told so; never with two."""
+    """Each branch begins with one tag, that of a process that was informed so; never with two."""
     for number in range(4):
         write(table, **{f"k{number + 10}": "x"})
         tags.create_tag(table, f"t{number}")

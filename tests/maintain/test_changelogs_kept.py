@@ -103,14 +103,14 @@ def _any(table: FileStoreTable, number: int) -> Any:
 @pytest.mark.parametrize("producer", ["input", "full-compaction"])
 def test_each_changelog_stays_as_long_as_the_options_say(tmp_path: Path, producer: str) -> None:
     table = make(tmp_path, producer, **KEPT)
-    told: dict[int, list[Any]] = {}
+    reported: dict[int, list[Any]] = {}
     for number in grow(table, range(7)):
-        told[number] = changes(table, number)
-    latest = max(told)
+        reported[number] = changes(table, number)
+    latest = max(reported)
     assert table.snapshots.ids() == [latest - 1, latest]
     assert changelog_ids(table, table.paths) == list(range(latest - 6, latest - 1)), "seven with the snapshots"
     kept = [*changelog_ids(table, table.paths), latest - 1, latest]
-    assert {number: changes(table, number) for number in kept} == {number: told[number] for number in kept}
+    assert {number: changes(table, number) for number in kept} == {number: reported[number] for number in kept}
     assert changelog_files(table) == named(table, kept)
     assert remove_files_before(table, FOREVER, dry_run=True).file_count == 0
     expire_all_changelogs(table)
@@ -136,14 +136,14 @@ def test_a_changelog_goes_with_its_snapshot(tmp_path: Path, producer: str) -> No
 @pytest.mark.parametrize("producer", ["input", "full-compaction"])
 def test_a_rollback_takes_later_changelogs_away(tmp_path: Path, producer: str) -> None:
     table = make(tmp_path, producer, **KEPT)
-    told = {number: changes(table, number) for number in grow(table, range(4))}
-    target = max(told) - 1
+    reported = {number: changes(table, number) for number in grow(table, range(4))}
+    target = max(reported) - 1
     rollback_to_snapshot(table, target)
     remove_files_before(table, FOREVER)
     kept = [*changelog_ids(table, table.paths), *table.snapshots.ids()]
     assert kept == list(range(kept[0], target + 1))
     assert changelog_files(table) == named(table, kept)
-    assert {number: changes(table, number) for number in kept} == {number: told[number] for number in kept}
+    assert {number: changes(table, number) for number in kept} == {number: reported[number] for number in kept}
     for number in grow(table, range(10, 12)):
         assert number > target
 

@@ -308,7 +308,7 @@ def test_files_taken_away_meanwhile_are_a_conflict(tmp_path: Path, rival: str, *
 
 
 def test_compactions_race(tmp_path: Path) -> None:
-    """Writers and compactions at once, in threads: no row is lost, each conflict is told."""
+    """Writers and compactions at once, in threads: no row is lost, each conflict is reported."""
     table = keyed(tmp_path / "t", 1, commit__max_retries="200", commit__max_retry_wait="20 ms")
     stop, errors, compacted = threading.Event(), list[BaseException](), list[int]()
 

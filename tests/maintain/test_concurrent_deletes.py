@@ -187,8 +187,8 @@ def test_a_branch_from_a_tag_whose_changelog_has_gone(tmp_path: Path) -> None:
     """Expiry of the table goes on, and the branch keeps its rows."""
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", changelog_producer="input")
     for number in range(1, 4):
-        new, told = (data_file(table, {number: f"v{number}"}, sequence=number) for _ in range(2))
-        commit(table, [message(table, new, changelog_files=(told,))])
+        new, reported = (data_file(table, {number: f"v{number}"}, sequence=number) for _ in range(2))
+        commit(table, [message(table, new, changelog_files=(reported,))])
         if number == 1:
             tags.create_tag(table, "one")
     assert table.snapshots.get(1).changelog_manifest_list is not None

@@ -173,9 +173,9 @@ def name_external(table: FileStoreTable, external: str) -> None:
         sized = [replace(meta, file_size=sizes[meta.file_name]) for meta in metas]
         sizes[path.name] = path.write_bytes(avro_codec.encode_manifest_list(sized))
     for path in (*Path(table.path).rglob("snapshot-*"), *Path(table.path).rglob("tag-*")):
-        told = json.loads(path.read_text())
-        told |= {f"{kind}ManifestListSize": sizes[told[f"{kind}ManifestList"]] for kind in ("base", "delta")}
-        path.write_text(json.dumps(told))
+        reported = json.loads(path.read_text())
+        reported |= {f"{kind}ManifestListSize": sizes[reported[f"{kind}ManifestList"]] for kind in ("base", "delta")}
+        path.write_text(json.dumps(reported))
 
 
 @pytest.mark.parametrize("directory", ["../../victim", "../../../victim", "/victim", ".."])

@@ -83,7 +83,7 @@ def test_a_target_may_have_more_columns(kind: str, file_format: str, oracle: Any
         assert sorted(tuple(row.values()) for batches in read for b in batches for row in b.to_pylist()) == found
 
 
-def test_what_cannot_be_copied_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_copied_is_reported_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = make_table(tmp_path / "source")
     commit(source, [message(source, data_file(source, {1: "a"}))])
     other = make_table(tmp_path / "other", partition=["p"])

@@ -72,7 +72,7 @@ def test_what_is_needed(tmp_path: Path) -> None:
 def test_after_a_commit(tmp_path: Path) -> None:
     table = made(tmp_path, *DAYS, partition__expiration_time="1 d")
     add_with_hook(table)
-    assert len(rows(table)) == 4, "batch writes look only where they are told to"
+    assert len(rows(table)) == 4, "batch writes look only where they are asked to"
     add_with_hook(table.with_options({"end-input.check-partition-expire": "true"}))
     assert len(rows(table)) == 3
     add(table, "2020-01-03")

@@ -96,9 +96,9 @@ def test_readers_go_on_by_the_listing_and_say_so(table: FileStoreTable, caplog: 
     with caplog.at_level(logging.WARNING):
         assert rows(table) == {1: "x", 2: "x", 3: "x", 4: "x"}
         assert rows(table) == {1: "x", 2: "x", 3: "x", 4: "x"}
-    told = [record for record in caplog.records if "snapshot-5 is missing" in record.getMessage()]
-    assert len(told) == 1
-    assert "what was committed after snapshot 4 is not read" in told[0].getMessage()
+    reported = [record for record in caplog.records if "snapshot-5 is missing" in record.getMessage()]
+    assert len(reported) == 1
+    assert "what was committed after snapshot 4 is not read" in reported[0].getMessage()
 
 
 def test_what_is_decided_is_decided_for_all(table: FileStoreTable) -> None:
@@ -204,7 +204,7 @@ def test_java_refuses_such_a_table_and_goes_on_once_it_is_decided(oracle: Any) -
     assert rows(table) == {1: "x", 2: "x", 4: "y"}
 
 
-def test_an_older_snapshot_that_is_lost_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_older_snapshot_that_is_lost_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = make_table(tmp_path / "t", bucket="-1")
     for number in range(1, 6):
         add(made, number)

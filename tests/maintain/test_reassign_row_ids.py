@@ -48,7 +48,7 @@ def test_ids_of_a_partition_lie_together(oracle: Any) -> None:
     assert reassign_row_ids(table).new_snapshot_id is None
 
 
-def test_what_has_no_ids_is_told(tmp_path: Any) -> None:
+def test_what_has_no_ids_is_reported(tmp_path: Any) -> None:
     with pytest.raises(OptionError, match=r"row-tracking\.enabled=true"):
         reassign_row_ids(make_table(tmp_path / "plain"))
     with pytest.raises(OptionError, match=r"data-evolution\.enabled=true"):

@@ -50,11 +50,11 @@ def test_files_that_are_gone(kind: str, oracle: Any) -> None:
     gone = files_of(table)[0]
     moved = gone.rename(gone.parent.parent / "aside")
     assert remove_unexisting_files(table, dry_run=True) == [str(gone)]
-    told = table.snapshots.latest_id()
+    reported = table.snapshots.latest_id()
     assert [Path(path).name for path in remove_unexisting_files(table)] == [gone.name]
     latest = table.snapshots.latest()
     assert latest is not None
-    assert latest.id == (told or 0) + 1
+    assert latest.id == (reported or 0) + 1
     assert gone.name not in {file.name for file in files_of(table)}
     left = {tuple(row.values()) for row in oracle.read(name).to_pylist()}
     assert left < before

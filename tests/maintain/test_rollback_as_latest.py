@@ -213,7 +213,7 @@ def test_we_compact_after_a_rollback_of_java(tmp_path: Path, oracle: Any, merge_
 
 
 @pytest.mark.oracle
-def test_a_file_that_java_raises_after_its_rollback_is_told_and_mended(tmp_path: Path, oracle: Any) -> None:
+def test_a_file_that_java_raises_after_its_rollback_is_reported_and_mended(tmp_path: Path, oracle: Any) -> None:
     """Java's readers miss its rows, whatever manifests say later."""
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", write_only="true", manifest__merge_min_count="99")
     commit(table, [message(table, data_file(table, {1: "a", 2: "b"}))])

@@ -77,7 +77,7 @@ def test_a_late_hint_of_another_writer_does_not_block_the_table(table: FileStore
     assert latest_hint(table) == 3
 
 
-def test_a_snapshot_that_is_lost_after_a_rollback_is_still_told(table: FileStoreTable) -> None:
+def test_a_snapshot_that_is_lost_after_a_rollback_is_still_reported(table: FileStoreTable) -> None:
     rollback.rollback_to_snapshot(table, 2)
     for number in (6, 7):
         add(table, number)

@@ -149,26 +149,26 @@ def test_nothing_to_tag_and_default_time(tmp_path: Path) -> None:
 
 
 def test_success_files_come_and_go_with_tags(table: FileStoreTable) -> None:
-    def told() -> dict[str, dict[str, int]]:
+    def reported() -> dict[str, dict[str, int]]:
         folder = Path(table.paths.tag_dir, "tag-success-file")
         return {path.name: json.loads(path.read_text()) for path in folder.glob("*")}
 
     tags.create_tag(table, "silent")
-    assert told() == {}
+    assert reported() == {}
     table = table.with_options({"tag.create-success-file": "true"})
     tags.create_tag(table, "a")
     tags.create_tag(table, "b", time_retained=timedelta(microseconds=1))
-    (first,) = [file for name, file in told().items() if name == "a_SUCCESS"]
+    (first,) = [file for name, file in reported().items() if name == "a_SUCCESS"]
     assert first["creationTime"] == first["modificationTime"] > 1_700_000_000_000
     assert set(table.tags.names()) == {"one", "two", "three", "four", "silent", "a", "b"}
     tags.expire_tags(table)
     tags.delete_tag(table, "silent")
-    assert list(told()) == ["a_SUCCESS"]
+    assert list(reported()) == ["a_SUCCESS"]
     table.file_io.delete_quietly(table.paths.tag_path("a"))
     tags.create_tag(table, "a")
-    assert told()["a_SUCCESS"]["creationTime"] == first["creationTime"]
+    assert reported()["a_SUCCESS"]["creationTime"] == first["creationTime"]
     tags.delete_tag(table.with_options({"tag.create-success-file": "false"}), "a")
-    assert list(told()) == ["a_SUCCESS"]
+    assert list(reported()) == ["a_SUCCESS"]
     Path(table.paths.tag_dir, "tag-success-file", "a_SUCCESS").write_text("[]")
     with pytest.raises(CorruptTableError, match="a_SUCCESS"):
         tags.create_tag(table, "a")

@@ -62,9 +62,9 @@ def test_success_files_are_those_of_java(oracle: Any, tmp_path: Path) -> None:
     path = oracle.location(name).removeprefix("file:")
     oracle.create_tag(name, "java")
     tags.create_tag(load_table(path), "ours")
-    told = {file.name: file for file in Path(path, "tag", "tag-success-file").iterdir()}
-    assert set(told) == {"java_SUCCESS", "ours_SUCCESS"}
-    texts = [re.sub(r"\d+", "0", file.read_text()) for file in told.values()]
+    reported = {file.name: file for file in Path(path, "tag", "tag-success-file").iterdir()}
+    assert set(reported) == {"java_SUCCESS", "ours_SUCCESS"}
+    texts = [re.sub(r"\d+", "0", file.read_text()) for file in reported.values()]
     assert texts[0] == texts[1]
     assert sorted(row["tag_name"] for row in oracle.read(f"{name}$tags").to_pylist()) == ["java", "ours"]
     oracle.delete_tag(name, "ours")

@@ -46,7 +46,7 @@ def make_read_only(monkeypatch: pytest.MonkeyPatch, part: str = "") -> None:
     monkeypatch.setattr(os, "unlink", refuse)  # which is not among os.supports_dir_fd, so that it is given whole paths
 
 
-def test_expiry_tells_what_it_deleted(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expiry_shows_what_it_deleted(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
     before = table_files(table)
     with monkeypatch.context() as patch:
         make_read_only(patch)

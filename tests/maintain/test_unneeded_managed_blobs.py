@@ -49,12 +49,12 @@ def test_packs_that_nothing_needs_go(tmp_path: Path) -> None:
     assert rows(table.path) == WANTED
     young = remove_files_before(table, 1)
     assert (young.file_count, managed_blob_names(table.path)) == (0, before)
-    told = remove_files_before(table, LATE, dry_run=True)
-    assert (told.file_count, managed_blob_names(table.path)) == (
+    reported = remove_files_before(table, LATE, dry_run=True)
+    assert (reported.file_count, managed_blob_names(table.path)) == (
         1,
         before,
     )  # the managed blob file of the column of arrays
-    assert remove_files_before(table, LATE) == told
+    assert remove_files_before(table, LATE) == reported
     assert len(managed_blob_names(table.path)) == len(before) - 1
     assert rows(table.path) == WANTED
     put(table.path, [(2, 2, b"other", None, None)])

@@ -27,7 +27,7 @@ def written(path: Path, *, bucket: int = 0, **options: str) -> tuple[list[TaskMe
 
 
 @pytest.mark.parametrize("bucket", [0, -2])
-def test_rows_that_stay_invisible_are_an_error_that_tells_where_they_are(tmp_path: Path, bucket: int) -> None:
+def test_rows_that_stay_invisible_are_an_error_that_shows_where_they_are(tmp_path: Path, bucket: int) -> None:
     with pytest.raises(CommitError, match=r"Snapshot 1 of .* holds the rows.*1 of its files.*sys\.compact"):
         written(tmp_path / "t", bucket=bucket, deletion_vectors__enabled="true", **WAITS)
 

@@ -114,7 +114,7 @@ def test_bytes_of_a_batch_count_each_string() -> None:
     assert bytes_of(pa.record_batch({"s": rows.slice(0, 10)})) < 500_000
 
 
-def test_sequence_numbers_are_read_where_runs_do_not_tell() -> None:
+def test_sequence_numbers_are_read_where_runs_do_not_show() -> None:
     """Runs whose numbers overlap are ordered by each row's number."""
 
     class File:

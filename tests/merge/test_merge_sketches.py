@@ -87,7 +87,7 @@ def test_a_union_counts_what_both_hold() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"", b"\x00", b"\x02\x03\x03\x00\x00\x1a", b"\xff" * 40])
-def test_bytes_that_are_no_sketch_are_told_with_their_column(bad: bytes) -> None:
+def test_bytes_that_are_no_sketch_are_reported_with_their_column(bad: bytes) -> None:
     for name in ("h", "t"):
         good = {"h": hll(range(9), 12), "t": theta(range(9), 12)}[name]
         rows = [

@@ -538,7 +538,7 @@ def test_the_metastore_knows_partitions(catalog: MetastoreCatalog, proxy: HivePr
     assert sorted(_partitions(catalog, "p")) == ["__DEFAULT_PARTITION__", "a"]
 
 
-def test_a_commit_whose_partitions_the_metastore_was_not_told_stands(
+def test_a_commit_whose_partitions_the_metastore_was_not_reported_stands(
     catalog: MetastoreCatalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:
@@ -550,4 +550,4 @@ def test_a_commit_whose_partitions_the_metastore_was_not_told_stands(
     insert(catalog.load_table("d", "p"), {1: 10})
     assert rows_of(catalog.load_table("d", "p")) == {1: 10}
     assert "Snapshot 1 of table" in caplog.text
-    assert "was not told of its partitions: The Hive metastore is gone. CALL sys.repair" in caplog.text
+    assert "was not informed of its partitions: The Hive metastore is gone. CALL sys.repair" in caplog.text

@@ -157,7 +157,7 @@ def _partitions(catalog: MetastoreCatalog, table: str) -> list[dict[str, Any]]:
     return shown
 
 
-def test_both_tell_the_metastore_of_partitions(java: Any, ours: MetastoreCatalog, options: dict[str, str]) -> None:
+def test_both_show_the_metastore_of_partitions(java: Any, ours: MetastoreCatalog, options: dict[str, str]) -> None:
     stored = {"bucket": "-1", "metastore.partitioned-table": "true"}
     rows = [("a", dt.date(2026, 1, 2), 1), ("b/c", None, 2), (None, dt.date(1969, 1, 2), 3)]
     java.create("s.pj", [("p", "STRING"), ("d", "DATE"), ("v", "INT")], partition=["p", "d"], options=stored)

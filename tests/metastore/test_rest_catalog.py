@@ -441,15 +441,15 @@ def test_writers_race(catalog: FilesystemCatalog) -> None:
     assert table.snapshots.ids() == list(range(1, 21))
 
 
-def test_the_server_is_told_what_each_partition_gets(catalog: FilesystemCatalog) -> None:
+def test_the_server_is_reported_what_each_partition_gets(catalog: FilesystemCatalog) -> None:
     table = catalog.load_table("d", "t")
     insert(table, {1: 10, 2: 20})
     latest = table.snapshots.latest()
     assert latest is not None
     (entry,) = table.manifests.live_entries(latest)
-    (told,) = partition_statistics(table, [entry])
-    assert told["lastFileCreationTime"] > 1_700_000_000_000
-    assert (told["spec"], told["recordCount"], told["fileCount"], told["totalBuckets"]) == ({}, 2, 1, 1)
+    (reported,) = partition_statistics(table, [entry])
+    assert reported["lastFileCreationTime"] > 1_700_000_000_000
+    assert (reported["spec"], reported["recordCount"], reported["fileCount"], reported["totalBuckets"]) == ({}, 2, 1, 1)
 
 
 def test_the_server_goes_back(catalog: FilesystemCatalog, proxy: RestProxy) -> None:

@@ -45,19 +45,23 @@ def filled(path: Path, rows: list[tuple[Any, ...]], options: dict[str, str], *, 
 ROWS = [(1, 1.0, "a", "x"), (None, float("nan"), "b", "x"), (3, 3.0, None, "y")]
 
 
-def told(table: FileStoreTable, *calls: AggregateCall, where: Predicate | None = None, by: tuple[str, ...] = ()) -> Any:
+def reported(
+    table: FileStoreTable, *calls: AggregateCall, where: Predicate | None = None, by: tuple[str, ...] = ()
+) -> Any:
     answer = aggregate_snapshot(table, table.snapshots.latest(), where, Aggregation(calls, by))
     return None if answer is None else sorted(answer.rows)
 
 
-def test_what_metadata_tells_exactly(tmp_path: Path) -> None:
+def test_what_metadata_shows_exactly(tmp_path: Path) -> None:
     table = filled(tmp_path, ROWS, {}, times=2)
-    assert told(table, COUNT) == [(6,)]
-    assert told(table, AggregateCall("count", "k"), AggregateCall("min", "k"), AggregateCall("max", "k")) == [(4, 1, 3)]
-    assert told(table, AggregateCall("count", "s"), AggregateCall("max", "p")) == [(4, "y")]
-    assert told(table, COUNT, AggregateCall("min", "k"), by=("p",)) == [("x", 4, 1), ("y", 2, 3)]
-    assert told(table, COUNT, AggregateCall("max", "k"), where=Leaf("eq", "p", ("x",))) == [(4, 1)]
-    assert told(table, COUNT, AggregateCall("max", "k"), where=Leaf("eq", "p", ("q",))) == [(0, None)]
+    assert reported(table, COUNT) == [(6,)]
+    assert reported(table, AggregateCall("count", "k"), AggregateCall("min", "k"), AggregateCall("max", "k")) == [
+        (4, 1, 3)
+    ]
+    assert reported(table, AggregateCall("count", "s"), AggregateCall("max", "p")) == [(4, "y")]
+    assert reported(table, COUNT, AggregateCall("min", "k"), by=("p",)) == [("x", 4, 1), ("y", 2, 3)]
+    assert reported(table, COUNT, AggregateCall("max", "k"), where=Leaf("eq", "p", ("x",))) == [(4, 1)]
+    assert reported(table, COUNT, AggregateCall("max", "k"), where=Leaf("eq", "p", ("q",))) == [(0, None)]
 
 
 @pytest.mark.parametrize(
@@ -70,23 +74,23 @@ def test_what_metadata_tells_exactly(tmp_path: Path) -> None:
         ((AggregateCall("count", "nope"),), None, ()),
     ],
 )
-def test_what_only_the_rows_tell(
+def test_what_only_the_rows_show(
     tmp_path: Path, calls: tuple[AggregateCall, ...], where: Predicate | None, by: tuple[str, ...]
 ) -> None:
-    assert told(filled(tmp_path, ROWS, {}), *calls, where=where, by=by) is None
+    assert reported(filled(tmp_path, ROWS, {}), *calls, where=where, by=by) is None
 
 
-def test_without_statistics_extremes_are_not_told_but_rows_are(tmp_path: Path) -> None:
+def test_without_statistics_extremes_are_not_reported_but_rows_are(tmp_path: Path) -> None:
     table = filled(tmp_path, ROWS, {"metadata.stats-mode": "none"})
-    assert told(table, COUNT) == [(3,)]
-    assert told(table, AggregateCall("min", "k")) is None
-    assert told(table, AggregateCall("count", "k")) is None
-    assert told(table, COUNT, AggregateCall("max", "p")) == [(3, "y")]
+    assert reported(table, COUNT) == [(3,)]
+    assert reported(table, AggregateCall("min", "k")) is None
+    assert reported(table, AggregateCall("count", "k")) is None
+    assert reported(table, COUNT, AggregateCall("max", "p")) == [(3, "y")]
 
 
 def test_a_table_without_snapshots_counts_nothing(tmp_path: Path) -> None:
     table = create_table(str(tmp_path / "t"), create_schema(FIELDS, (), (), {}, None))
-    assert told(table, COUNT, AggregateCall("max", "k")) == [(0, None)]
+    assert reported(table, COUNT, AggregateCall("max", "k")) == [(0, None)]
 
 
 def test_metadata_columns_with_a_predicate(tmp_path: Path) -> None:
@@ -105,7 +109,7 @@ def test_metadata_columns_with_a_predicate(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["append_dv_v1", "append_dv_bitmap64", "append_dv_bucketed", "pk_dv_v1"])
 def test_rows_that_vectors_delete_do_not_count(name: str, golden: Path) -> None:
-    """In each state of a table of Java's: counts are those of its rows, extremes are told where nothing is deleted."""
+    """In each state of a table of Java's: counts are those of its rows, extremes come where nothing is deleted."""
     table = load_table(str(golden / name / "table"))
     column = table.schema.fields[0].name
     for snapshot in map(table.snapshots.get, table.snapshots.ids()):

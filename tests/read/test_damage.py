@@ -50,7 +50,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["pk_many_levels", "append_types_parquet", "pk_dedup_string", "pk_dedup_partitioned"])
-def test_damage_is_told_as_damage(tmp_path: Path, name: str) -> None:
+def test_damage_is_reported_as_damage(tmp_path: Path, name: str) -> None:
     root = tmp_path / name
     shutil.copytree(GOLDEN / name / "table", root)
     files = files_of_the_latest_snapshot(root)

@@ -157,8 +157,8 @@ def test_java_filters_the_same(oracle: Any, tmp_path: Path) -> None:
     oracle.alter(name, ("set", "scan.fallback-branch", "b"))
     path = oracle.location(name).removeprefix("file:")
     for column, value in (("k", 1), ("v", "b1"), ("v", "b2"), ("dt", "4")):
-        told = oracle.read(path, filter=[(column, "=", value)]).to_pylist()
-        assert rows(path, {}, f"{column} = {value!r}") == sorted(tuple(row.values()) for row in told)
+        reported = oracle.read(path, filter=[(column, "=", value)]).to_pylist()
+        assert rows(path, {}, f"{column} = {value!r}") == sorted(tuple(row.values()) for row in reported)
     assert rows(path, {}) == sorted(oracle.rows(path)) == sorted([M1, M3, B2, B4])
 
 
@@ -213,21 +213,21 @@ def test_changes_with_their_commits(both: tuple[Any, str], key: str) -> None:
         path = oracle.location(name).removeprefix("file:")
         for between in ("0,2", "1,2", "0,1"):
             options = {"incremental-between": between, "incremental-between-scan-mode": "changelog"}
-            told = rows(path, options, view=CHANGE_FEED)
+            reported = rows(path, options, view=CHANGE_FEED)
             java = oracle.read(f"{name}$audit_log", options=options).to_pylist()
-            assert sorted((kinds[row[3]], *row[:3]) for row in told) == sorted(tuple(row.values()) for row in java)
-            for row in told:
+            assert sorted((kinds[row[3]], *row[:3]) for row in reported) == sorted(tuple(row.values()) for row in java)
+            for row in reported:
                 from_b = row[1].startswith("b")
                 commit_of = load_table(path, branch="b" if from_b else "main").snapshots.get(row[4])
                 assert row[5].timestamp() * 1000 == pytest.approx(commit_of.time_millis)
                 assert between != "1,2" or row[4] == 2
             some = rows(path, options, "k = 1 AND _change_type = 'insert'", ["v", "_commit_version"], CHANGE_FEED)
-            assert some == sorted((row[1], row[4]) for row in told if row[0] == 1 and row[3] == "insert")
+            assert some == sorted((row[1], row[4]) for row in reported if row[0] == 1 and row[3] == "insert")
     finally:
         oracle.alter(name, ("unset", key))
 
 
-def test_an_overwrite_in_the_other_branch_does_not_tell_what_changed(tmp_path: Path) -> None:
+def test_an_overwrite_in_the_other_branch_does_not_show_what_changed(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t", partition=["dt"], bucket="-1")
     branches.create_branch(table, "b")
     write(table, "1", {1: "m1"})
@@ -256,10 +256,10 @@ def test_the_top_level_is_that_of_each_branch(oracle: Any, tmp_path: Path) -> No
     oracle.write(f"{name}$branch_b", [B1, B2])
     oracle.compact(f"{name}$branch_b")
     oracle.write(name, [M1], options={"write-only": "true"})  # which the top level lacks
-    for key, told in (("scan.fallback-branch", [B1, B2]), ("scan.primary-branch", [B1, B2])):
+    for key, reported in (("scan.fallback-branch", [B1, B2]), ("scan.primary-branch", [B1, B2])):
         oracle.alter(name, ("set", key, "b"))
         path = oracle.location(name).removeprefix("file:")
-        assert rows(path, {}, view="ro") == sorted(oracle.rows(f"{name}$ro")) == told
+        assert rows(path, {}, view="ro") == sorted(oracle.rows(f"{name}$ro")) == reported
         assert rows(path, {}, "v = 'b1'", view="ro") == [B1]
         oracle.alter(name, ("unset", key))
     oracle.drop(name)

@@ -38,7 +38,7 @@ ENGINES: dict[str, dict[str, str]] = {
 
 
 def write(table: FileStoreTable, rows: list[tuple[Any, ...]], buckets: int | None) -> None:
-    """Write rows to so many real buckets, or leave them waiting."""
+    """Write rows to so many real buckets, or leave them postponed."""
     how = {"postpone.batch-write-fixed-bucket": "false"} if buckets is None else {"bucket": str(buckets)}
     own = load_table(table.path).as_if(how)
     names = ("k", "p", "s", "v")

@@ -185,20 +185,20 @@ def damage(data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("column", "literal"), [("k", 3), ("v", "v3"), ("n", 3)])
-def test_damage_is_told_and_hides_nothing(tmp_path: Path, column: str, literal: Any) -> None:
+def test_damage_is_reported_and_hides_nothing(tmp_path: Path, column: str, literal: Any) -> None:
     table = make(tmp_path / "t", file_index__in_manifest_threshold="0 b")
     write(table, rows(list(range(100))))
     (index,) = (tmp_path / "t" / "bucket-0").glob("*.index")
     predicate = Leaf("eq", column, (literal,))
     expected = multiset(read(table.with_options(OFF), predicate))
-    told = 0
+    reported = 0
     for damaged in damage(index.read_bytes()):
         index.write_bytes(damaged)
         try:
             assert multiset(read(table, predicate)) == expected  # the bytes of this index are whole
         except CorruptTableError as error:
-            told += index.name in str(error)
-    assert told >= 2
+            reported += index.name in str(error)
+    assert reported >= 2
     index.unlink()
     with pytest.raises(CorruptTableError, match="missing"):
         read(table, predicate)

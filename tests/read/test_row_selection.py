@@ -89,7 +89,7 @@ def test_slices_have_the_rows_of_the_file(marked: tuple[FileStoreTable, DataSpli
         assert found == [(i, i) for i in LEFT if predicate is None or i >= 11_990]
 
 
-def test_what_contradicts_the_manifest_is_told(marked: tuple[FileStoreTable, DataSplit], tmp_path: Path) -> None:
+def test_what_contradicts_the_manifest_is_reported(marked: tuple[FileStoreTable, DataSplit], tmp_path: Path) -> None:
     table, split = marked
     with pytest.raises(CorruptTableError, match="marks 1 rows, but its index manifest says 2"):
         values(table, with_vector(split, tmp_path / "v", np.array([5]), cardinality=2))

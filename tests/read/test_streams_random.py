@@ -145,7 +145,7 @@ class Replay:
         for row in rows:
             if not self.keyed:
                 if row["_snapshot"] in overwrites and row["_snapshot"] != self.at:
-                    self.log.clear()  # what an overwrite of an append table deleted is not told
+                    self.log.clear()  # what an overwrite of an append table deleted is not reported
                 self.at = row["_snapshot"]
                 self.log.append((row["k"], row["v"]))
             elif row["rowkind"] in ("+I", "+U"):

@@ -125,14 +125,14 @@ def test_the_readme_can_be_pasted_into_a_jupyter_kernel(tmp_path: Path) -> None:
 
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "PYTHON"))}
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path), env=environment)
-    told: list[str] = []
+    reported: list[str] = []
     try:
         for number, snippet in enumerate([*snippets("README.md"), "table", "spark.stop()"]):
-            told.clear()
+            reported.clear()
             answer = client.execute_interactive(
-                snippet, timeout=240, output_hook=lambda message: told.append(str(message["content"]))
+                snippet, timeout=240, output_hook=lambda message: reported.append(str(message["content"]))
             )
-            shown = "".join(told)
+            shown = "".join(reported)
             assert answer["content"]["status"] == "ok", f"block {number + 1}: {shown}"
             if snippet == "table":
                 assert "paimon-table" in shown, shown

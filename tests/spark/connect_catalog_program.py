@@ -281,7 +281,7 @@ def a_catalog_of_a_server() -> None:
 
 @check
 def a_catalog_of_hive() -> None:
-    """Its tables have names in Hive's metastore, and lie where they are told to."""
+    """Its tables have names in Hive's metastore, and lie where they are asked to."""
     options = {"metastore": "hive", "uri": sys.argv[5], "lock.enabled": "true"}
     paimon_spark.register_catalog(spark, "hive", warehouse=str(root / "of_hive"), **options)
     spark.sql("CREATE DATABASE hive.by_connect")

@@ -37,7 +37,7 @@ def session(jars: str, own: S3Server) -> SparkSession:
     return builder.getOrCreate()
 
 
-def told(frame: DataFrame) -> dict[str, Any]:
+def reported(frame: DataFrame) -> dict[str, Any]:
     rows = sorted(tuple(row) for row in frame.collect())
     plan = str(frame._jdf.queryExecution().toString())
     return {"native": NATIVE in plan, "rows": rows, "hidden": "hidden" in plan}
@@ -80,13 +80,13 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
     spark.sql("INSERT INTO one.d.k SELECT id, 'a b=ü' FROM range(6)")
     spark.sql("DELETE FROM one.d.k WHERE k < 3")
     found = {
-        "one": told(spark.sql("SELECT * FROM one.d.a WHERE id > 3")),
-        "two": told(spark.sql("SELECT * FROM two.d.a WHERE id > 3")),
-        "ours": told(spark.sql("SELECT * FROM one.d.a WITH (`read.spark-parquet` = 'false') WHERE id > 3")),
-        "odd": told(spark.sql("SELECT * FROM odd.d.a WHERE id > 3")),
-        "vectors": told(spark.sql("SELECT * FROM one.d.k")),
-        "paths": told(spark.sql("SELECT DISTINCT left(__paimon_file_path, 18) FROM one.d.a")),
-        "session": told(spark.read.format("paimon").load(f"s3://{BUCKET}/wh/d.db/a").where("id > 3")),
+        "one": reported(spark.sql("SELECT * FROM one.d.a WHERE id > 3")),
+        "two": reported(spark.sql("SELECT * FROM two.d.a WHERE id > 3")),
+        "ours": reported(spark.sql("SELECT * FROM one.d.a WITH (`read.spark-parquet` = 'false') WHERE id > 3")),
+        "odd": reported(spark.sql("SELECT * FROM odd.d.a WHERE id > 3")),
+        "vectors": reported(spark.sql("SELECT * FROM one.d.k")),
+        "paths": reported(spark.sql("SELECT DISTINCT left(__paimon_file_path, 18) FROM one.d.a")),
+        "session": reported(spark.read.format("paimon").load(f"s3://{BUCKET}/wh/d.db/a").where("id > 3")),
     }
     stream = spark.readStream.table("one.d.a").writeStream.format("memory").queryName("streamed")
     stream.trigger(availableNow=True).start().awaitTermination()

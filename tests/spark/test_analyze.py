@@ -92,8 +92,8 @@ def test_all_types(session: SparkSession, run: Run, warehouse: Path, oracle: Any
     assert theirs.mergedRecordCount().getAsLong() == 4
     for name, (_, _, least, greatest, *_) in FOUND.items():
         column = theirs.colStats().get(name)
-        told = [_text(bound.get()) if bound.isPresent() else None for bound in (column.min(), column.max())]
-        assert [text and text.replace("T", " ")[:16] for text in told] == [
+        reported = [_text(bound.get()) if bound.isPresent() else None for bound in (column.min(), column.max())]
+        assert [text and text.replace("T", " ")[:16] for text in reported] == [
             text and text[:16] for text in (least, greatest)
         ]
     shown = session.table("an.db.`types$statistics`").collect()
@@ -165,19 +165,19 @@ def test_the_optimiser_knows_columns(spark: SparkSession, session: SparkSession,
     session.conf.set("spark.sql.cbo.enabled", "true")
     session.createDataFrame([], "x int")  # makes it the active one: plans are asked from outside of a query
     try:
-        found = told(session.table("an.db.big"))
+        found = reported(session.table("an.db.big"))
         assert re.sub(r"#\d+", "", found) == (
             "Map(k -> ColumnStat(Some(10),Some(0),Some(9),Some(0),Some(4),Some(4),None,2), "
             "d -> ColumnStat(Some(5),Some(19723),Some(19727),Some(0),Some(4),Some(4),None,2))"
         )
         session.sql("ALTER TABLE an.db.big ADD COLUMNS (w INT)")
-        assert told(session.table("an.db.big")) == "Map()", "statistics of another schema tell nothing"
+        assert reported(session.table("an.db.big")) == "Map()", "statistics of another schema tell nothing"
     finally:
         session.conf.unset("spark.sql.cbo.enabled")
         spark.createDataFrame([], "x int")
 
 
-def told(frame: DataFrame) -> str:
+def reported(frame: DataFrame) -> str:
     """What Spark's optimiser knows of the columns of the scan."""
     leaf = frame._jdf.queryExecution().optimizedPlan().collectLeaves().head()
     return str(leaf.stats().attributeStats().toString())

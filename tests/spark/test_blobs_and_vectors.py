@@ -48,7 +48,7 @@ def test_blobs_and_vectors(sql: Callable[[str], list[object]], warehouse: Path, 
         sql("INSERT INTO blobs.db.t VALUES (4, NULL, array(float(1)))")
 
 
-def test_types_that_do_not_fit_are_told(sql: Callable[[str], list[object]]) -> None:
+def test_types_that_do_not_fit_are_reported(sql: Callable[[str], list[object]]) -> None:
     for options, text in (
         (f"'blob-field'='k', {EVOLVES}", "must be binary"),
         ("'blob-field'='pic'", "ata evolution config must enabled"),

@@ -123,8 +123,8 @@ def test_a_job_takes_what_a_branch_left(sql: SparkSession, table: FileStoreTable
     assert len(left) == 1
     for path in Path(table.path).rglob("*"):
         os.utime(path, (1_500_000_000, 1_500_000_000))
-    told = opened.remove_orphan_files(dry_run=True)
-    assert opened.remove_orphan_files(mode="distributed") == told
+    reported = opened.remove_orphan_files(dry_run=True)
+    assert opened.remove_orphan_files(mode="distributed") == reported
     assert not left & table_files(table)
     assert rows(table) == {4: "v4"}
     assert opened.remove_orphan_files() == RemovedFiles(0, 0)

@@ -140,7 +140,7 @@ def test_counts_and_extremes_run_no_task(catalog: SparkSession, query: str, row:
         ("SELECT count(*) FROM t WHERE length(p) = 1", (5,)),
     ],
 )
-def test_what_metadata_cannot_tell_is_read(catalog: SparkSession, query: str, row: tuple[Any, ...]) -> None:
+def test_what_metadata_cannot_show_is_read(catalog: SparkSession, query: str, row: tuple[Any, ...]) -> None:
     frame = catalog.sql(query)
     assert [tuple(found) for found in frame.collect()] == [row]
     assert "BatchScan" in physical(frame)

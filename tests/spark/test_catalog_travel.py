@@ -52,12 +52,12 @@ def rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
 def test_a_read_is_of_one_version_or_of_changes(
     catalog: SparkSession, table: str, version: str, key: str, value: str
 ) -> None:
-    told = f"{key} must be null when VERSION AS OF or TIMESTAMP AS OF is given"
-    with pytest.raises(IllegalArgumentException, match=told):
+    reported = f"{key} must be null when VERSION AS OF or TIMESTAMP AS OF is given"
+    with pytest.raises(IllegalArgumentException, match=reported):
         catalog.sql(f"SELECT * FROM {table} {version} WITH ('{key}' = '{value}')").collect()
     statement = f"SELECT * FROM {table} {version} WITH ('{key}' = '{value}')"
     ((warehouse,),) = rows(catalog, "SELECT value FROM sys.catalog_options WHERE key = 'warehouse'")
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=reported):
         paimon_spark.sql(catalog, statement, warehouse=warehouse, catalog="travel", database="db")
 
 

@@ -73,7 +73,7 @@ def test_frames_and_methods(spark: SparkSession, warehouse: Path) -> None:
     assert listed(table.to_df()) == [(1, "y"), (2, "B")]
 
 
-def test_full_compactions_tell_both_rows(spark: SparkSession, warehouse: Path) -> None:
+def test_full_compactions_show_both_rows(spark: SparkSession, warehouse: Path) -> None:
     spark.sql(
         "CREATE TABLE full (k INT, v STRING) TBLPROPERTIES "
         "('primary-key' = 'k', 'bucket' = '2', 'changelog-producer' = 'full-compaction', 'merge-engine' = "

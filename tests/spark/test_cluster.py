@@ -30,11 +30,11 @@ def test_a_storm(tmp_path: Path, oracle: Any, front: str, kind: str, steps: int)
         command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=500,
         check=False,
     )  # fmt: skip
-    told = f"{' '.join(command)}\n{done.stdout[-3000:]}\n{done.stderr[-2000:]}"
-    assert done.returncode == 0, told
+    reported = f"{' '.join(command)}\n{done.stdout[-3000:]}\n{done.stderr[-2000:]}"
+    assert done.returncode == 0, reported
     faults = re.search(r"faults (\{.*\})", done.stdout)
-    assert faults is not None, told
-    assert {"error", "kill", "slow"} <= set(json.loads(faults[1].replace("'", '"'))), told
+    assert faults is not None, reported
+    assert {"error", "kill", "slow"} <= set(json.loads(faults[1].replace("'", '"'))), reported
     wanted = {row[0]: tuple(row[1:]) for row in json.loads((folder / f"rows-{kind}.json").read_text())}
     found = oracle.rows(str(folder / "wh" / "d.db" / kind))
     assert {row[0]: tuple(row[1:]) for row in found} == wanted

@@ -128,8 +128,8 @@ def test_damaged_files(spark: SparkSession, table: str, place: str, damage: str)
     with pytest.raises(CorruptTableError, match=f".*{place.split('*')[0]}"):
         reader.load(table).collect()
     if place.startswith("bucket"):
-        told = "FAILED_READ_FILE" if damage == "gone" else "The data file has 40 bytes"
-        with pytest.raises(Exception, match=rf"{told}.*/bucket-.*/data-"):
+        reported = "FAILED_READ_FILE" if damage == "gone" else "The data file has 40 bytes"
+        with pytest.raises(Exception, match=rf"{reported}.*/bucket-.*/data-"):
             spark.read.format("paimon").load(table).collect()
 
 
@@ -310,7 +310,7 @@ def test_only_workers_of_this_machine_get_this_interpreter(master: str, looked_a
     assert context.pythonExec == (sys.executable if looked_at else "./environment/bin/python")
 
 
-def test_a_process_that_does_not_know_its_interpreter_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_know_its_interpreter_is_reported_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "")
     context = SimpleNamespace(master="local[2]", pythonExec="/no/python")
     with pytest.raises(PaimonError, match=r"is not there: set the environment variable PYSPARK_PYTHON"):

@@ -28,8 +28,8 @@ def path(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     spark.sql("USE spark_catalog.default")
 
 
-def test_ignored_options_are_told_once(spark: SparkSession, path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def told(act: Callable[[], object], key: str) -> None:
+def test_ignored_options_are_reported_once(spark: SparkSession, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def reported(act: Callable[[], object], key: str) -> None:
         caplog.clear()
         act()
         act()
@@ -39,14 +39,14 @@ def test_ignored_options_are_told_once(spark: SparkSession, path: Path, caplog: 
     rows = spark.createDataFrame([(3, "c")], "k int, v string")
     with_option = "SELECT * FROM t WITH ('scan.max-snapshot.count' = '3')"
     created = "CREATE TABLE IF NOT EXISTS t1 (k INT) TBLPROPERTIES ('sink.parallelism'='4')"
-    told(lambda: spark.sql(created), "sink.parallelism")
-    told(lambda: spark.sql("ALTER TABLE t SET TBLPROPERTIES ('lookup.async'='true')"), "lookup.async")
-    told(lambda: spark.sql(with_option).collect(), "scan.max-snapshot.count")
-    told(lambda: rows.writeTo("t").option("sink.writer-cpu", "2").append(), "sink.writer-cpu")
-    told(lambda: spark.read.option("scan.parallelism", "2").table("t").collect(), "scan.parallelism")
+    reported(lambda: spark.sql(created), "sink.parallelism")
+    reported(lambda: spark.sql("ALTER TABLE t SET TBLPROPERTIES ('lookup.async'='true')"), "lookup.async")
+    reported(lambda: spark.sql(with_option).collect(), "scan.max-snapshot.count")
+    reported(lambda: rows.writeTo("t").option("sink.writer-cpu", "2").append(), "sink.writer-cpu")
+    reported(lambda: spark.read.option("scan.parallelism", "2").table("t").collect(), "scan.parallelism")
     spark.conf.set("spark.paimon.lookup.cache", "full")
     try:
-        told(lambda: spark.sql("SELECT * FROM t").collect(), "lookup.cache")
+        reported(lambda: spark.sql("SELECT * FROM t").collect(), "lookup.cache")
     finally:
         spark.conf.unset("spark.paimon.lookup.cache")
 

@@ -1,4 +1,4 @@
-"""Mistakes of users: each is told in one line, by an error of ours, on classic sessions and on Spark Connect."""
+"""Mistakes of users: each is reported in one line, by an error of ours, on classic sessions and on Spark Connect."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.mistakes import TOLD
+from tests.support.mistakes import REPORTED
 
 pytestmark = pytest.mark.spark
 PROGRAM = Path(__file__).with_name("mistakes_program.py")
@@ -26,9 +26,9 @@ def answers(*arguments: object) -> dict[str, dict[str, Any]]:
 
 def faults(found: dict[str, dict[str, Any]], most_lines: int | None) -> list[str]:
     """What is wrong with the answers."""
-    wrong = [f"{name}: not tried" for name in TOLD if name not in found]
+    wrong = [f"{name}: not tried" for name in REPORTED if name not in found]
     for name, answer in found.items():
-        kind, words = TOLD[name]
+        kind, words = REPORTED[name]
         if answer["kind"] != kind or words not in answer["text"]:
             wrong.append(f"{name}: {answer}")
         elif answer["ours"] and answer["named"]:
@@ -41,10 +41,10 @@ def faults(found: dict[str, dict[str, Any]], most_lines: int | None) -> list[str
 
 
 @pytest.mark.thorough
-def test_a_classic_session_tells_mistakes_in_one_line(tmp_path: Path) -> None:
+def test_a_classic_session_shows_mistakes_in_one_line(tmp_path: Path) -> None:
     assert faults(answers(tmp_path), MOST_LINES) == []
 
 
 @pytest.mark.thorough
-def test_connect_tells_mistakes_in_one_line(connect: str, tmp_path: Path) -> None:
+def test_connect_shows_mistakes_in_one_line(connect: str, tmp_path: Path) -> None:
     assert faults(answers(tmp_path, connect), None) == []

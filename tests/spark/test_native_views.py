@@ -76,8 +76,8 @@ def test_views(catalog: SparkSession, kind: str, order: str) -> None:
         expected = [{c: row[c] for c in shown} for row in (FIRST, SECOND)]
         if view == "$ro" and kind == "keyed":
             expected = []  # all is at level 0
-        for told in (source, f"{source} WITH (`read.spark-parquet` = false)"):
-            query = f"SELECT {', '.join(shown)} FROM {told} WHERE id < 9"
+        for reported in (source, f"{source} WITH (`read.spark-parquet` = false)"):
+            query = f"SELECT {', '.join(shown)} FROM {reported} WHERE id < 9"
             assert rows_of(catalog, query) == expected, query
         whole = catalog.sql(f"SELECT * FROM {source}")
         assert (BATCH in batch_of(whole)) == (view in NATIVE_VIEWS and bool(expected)), view

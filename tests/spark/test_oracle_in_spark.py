@@ -1,4 +1,4 @@
-"""Errors of the oracle's JVM are told as they are while a Spark session runs in the same process."""
+"""Errors of the oracle's JVM are reported as they are while a Spark session runs in the same process."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_every_official_procedure_is_there_or_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["create_function", "CREATE_GLOBAL_INDEX", "compact_chain_table", "not_there"])
-def test_what_is_not_there_is_told(run: Run, name: str) -> None:
+def test_what_is_not_there_is_reported(run: Run, name: str) -> None:
     words = "There is no procedure sys.not_there.*compact_manifest" if name == "not_there" else "is not supported: "
     with pytest.raises((PySparkException, PaimonError), match=words):
         run(f"CALL pr.sys.{name}()").collect()
@@ -121,11 +121,11 @@ def test_partitions_are_marked_and_files_taken_out(session: SparkSession, run: R
     assert (path / "p=b%2Fc" / "_SUCCESS").exists()
     (gone,) = (path / "p=a" / "bucket-0").glob("*.parquet")
     gone.unlink()
-    told = [(str(gone),)]
+    reported = [(str(gone),)]
     assert [
         (str(row[0]).removeprefix("file:"),)
         for row in rows(run("CALL pr.sys.remove_unexisting_files(table => 'db.r', dry_run => true)"))
-    ] == told
+    ] == reported
     assert len(rows(run("CALL pr.sys.remove_unexisting_files(table => 'db.r', parallelism => 2)"))) == 1
     assert rows(run("CALL pr.sys.remove_unexisting_files('db.r')")) == []
     assert rows(session.table("pr.db.r")) == [(1, "b/c")]
@@ -145,8 +145,8 @@ def test_tables_are_copied_and_row_ids_reassigned(session: SparkSession, run: Ru
     )
     for k in range(3):
         session.sql(f"INSERT INTO pr.db.evolves VALUES ({k}, {k % 2})")
-    (told,) = rows(run("CALL pr.sys.reassign_row_id('db.evolves', partitions => 'p=0')"))
-    assert str(told[0]).startswith("Success. Reassigned row IDs for table 'db.evolves': snapshot 3 -> 4")
+    (reported,) = rows(run("CALL pr.sys.reassign_row_id('db.evolves', partitions => 'p=0')"))
+    assert str(reported[0]).startswith("Success. Reassigned row IDs for table 'db.evolves': snapshot 3 -> 4")
     found = rows(session.sql("SELECT k, _ROW_ID FROM pr.db.evolves ORDER BY k"))
     assert found == [(0, 3), (1, 1), (2, 4)]
     session.sql("CREATE TABLE pr.db.source (k INT, p INT) PARTITIONED BY (p)")

@@ -56,11 +56,11 @@ def test_a_notebook_shows_a_bar_until_it_is_done(handle: Handle) -> None:
 
 
 def test_jobs_are_named_for_the_ui() -> None:
-    told: list[str | None] = []
+    reported: list[str | None] = []
     given: dict[str, str | None] = {}
 
     def put(key: str, value: str | None) -> None:
-        told.append(value)
+        reported.append(value)
         given[key] = value
 
     context = SimpleNamespace(setLocalProperty=put, getLocalProperty=given.get)
@@ -70,7 +70,7 @@ def test_jobs_are_named_for_the_ui() -> None:
     given["spark.job.description"] = "mine"
     with progress.named_jobs(spark, "compact"):
         assert given["spark.job.description"] == "mine"
-    assert told == ["paimon: compact shop.orders, 3 rewrites of 2 buckets", None]
+    assert reported == ["paimon: compact shop.orders, 3 rewrites of 2 buckets", None]
     assert progress.name_of("/data/orders") == "/data/orders"
 
 

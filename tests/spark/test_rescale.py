@@ -64,7 +64,7 @@ def test_what_others_commit_meanwhile_is_not_lost(
     assert {total for _, total in buckets(table.path)[""]} == {4}
 
 
-def test_what_cannot_be_rescaled_is_told(spark: SparkSession, warehouse: Path) -> None:
+def test_what_cannot_be_rescaled_is_reported(spark: SparkSession, warehouse: Path) -> None:
     spark.sql("CREATE TABLE rescaled.db.empty (k INT) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
     spark.sql("CREATE TABLE rescaled.db.plain (k INT)")
     empty, plain = (PaimonTable.for_path(spark, str(warehouse / "db.db" / name)) for name in ("empty", "plain"))

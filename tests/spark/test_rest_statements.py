@@ -141,7 +141,7 @@ def test_copies_and_partitions(run: Run) -> None:
 
 def test_properties_of_databases(run: Run) -> None:
     run("ALTER DATABASE r.s SET DBPROPERTIES ('team' = 'lake')")
-    told = {row[0]: row[1] for row in run("DESCRIBE DATABASE EXTENDED r.s").collect()}
-    assert (told["Location"], "(team,lake)" in told["Properties"]) == ("/tmp", True)
+    reported = {row[0]: row[1] for row in run("DESCRIBE DATABASE EXTENDED r.s").collect()}
+    assert (reported["Location"], "(team,lake)" in reported["Properties"]) == ("/tmp", True)
     with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):
         run("DESCRIBE DATABASE r.nowhere")

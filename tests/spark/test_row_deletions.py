@@ -101,7 +101,7 @@ def test_conditions_with_other_tables_and_values_of_the_row(spark: SparkSession,
 
 
 def test_counts_limits_and_files(spark: SparkSession, warehouse: Path) -> None:
-    """What is told without reading rows counts no deleted ones."""
+    """What is reported without reading rows counts no deleted ones."""
     rows = ", ".join(f"({k}, 'v{k:03}')" for k in range(100))
     name = create(spark, "k INT, v STRING", rows, "(100, 'b'), (101, 'c')")
     spark.sql(f"DELETE FROM {name} WHERE k < 90 OR k = 101")

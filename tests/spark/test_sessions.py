@@ -326,7 +326,7 @@ def session():
 
 spark = session()
 gateway = spark.sparkContext._gateway
-gateway.start_callback_server()  # another library; Java is not told of its port
+gateway.start_callback_server()  # another library; Java is not informed of its port
 server = gateway.get_callback_server()
 for name in ("one", "two"):
     paimon_spark.register_catalog(spark, name, warehouse=f"{sys.argv[1]}/{name}")

@@ -41,7 +41,7 @@ def test_an_unknown_write_option_names_the_nearest(key: str, nearest: str) -> No
 @pytest.mark.parametrize(
     "key", ["files", "snapshot", "replaces", "operation", "one-task-per-bucket", "snapshot-id", "snapshot_id"]
 )
-def test_no_option_tells_a_statements_read_or_write_what_to_do(key: str) -> None:
+def test_no_option_shows_a_statements_read_or_write_what_to_do(key: str) -> None:
     with pytest.raises(OptionError, match=f"Unknown option 'paimon.{key}'"):
         read_request({"path": "/wh/t", f"paimon.{key}": "1"})
     with pytest.raises(OptionError, match=f"Unknown option 'paimon.{key}'"):

@@ -65,7 +65,7 @@ QUERIES = {
 @pytest.mark.parametrize("table", ["t", "merged"])
 def test_paths_of_queries(catalog: SparkSession, table: str) -> None:
     """Each query reads its paths, and finds what it finds in the whole values."""
-    queries = {re.sub(r"\bt\b", table, query): told for query, told in QUERIES.items()}
+    queries = {re.sub(r"\bt\b", table, query): reported for query, reported in QUERIES.items()}
     assert {query: touched(catalog, query) for query in queries} == queries
     narrowed = {query: sorted(map(str, catalog.sql(query).collect())) for query in queries}
     catalog.conf.set("spark.sql.variant.pushVariantIntoScan", "false")

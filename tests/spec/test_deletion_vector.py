@@ -1,4 +1,4 @@
-"""Deletion vectors as bytes: what Java wrote is read, what is written is read again, damage is told."""
+"""Deletion vectors as bytes: what Java wrote is read, what is written is read again, damage is reported."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ WIDE, WIDE_LENGTH = encode_vector(np.array([1, 5, 70_000]), wide=True)
 
 
 @pytest.mark.parametrize(("data", "length"), [(DATA, LENGTH), (WIDE, WIDE_LENGTH)])
-def test_damage_is_told(data: bytes, length: int) -> None:
+def test_damage_is_reported(data: bytes, length: int) -> None:
     assert decoded(data, length, 70_001) == [1, 5, 70_000]
     with pytest.raises(CorruptTableError, match="marks row 70000 of a data file with 70000 rows"):
         decoded(data, length, 70_000)

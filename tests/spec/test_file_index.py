@@ -1,4 +1,4 @@
-"""Indexes of data files: what they answer is what the values say; damaged bytes are told, and take no memory."""
+"""Indexes of data files: what they answer is what the values say; damaged bytes are reported, and take no memory."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_bitmaps_of_many_rows(step: int) -> None:
 
 @pytest.mark.parametrize("kind", [*INDEXES, "bitmap 1"])
 @pytest.mark.parametrize("sql", ["INT", "STRING"])
-def test_damaged_indexes_are_told(kind: str, sql: str) -> None:
+def test_damaged_indexes_are_reported(kind: str, sql: str) -> None:
     kind, _, version = kind.partition(" ")
     data_type = parse_type_sql(sql)
     if not supports(kind, data_type):
@@ -192,7 +192,7 @@ def test_damaged_indexes_are_told(kind: str, sql: str) -> None:
     builder.add(pa.table({"c": column}))
     good = encode_container(builder.finish())
     literal: Any = "7" if sql == "STRING" else 7
-    told = 0
+    reported = 0
     for turn in range(400):
         data = bytearray(good)
         if turn % 4 == 0:
@@ -210,8 +210,8 @@ def test_damaged_indexes_are_told(kind: str, sql: str) -> None:
                 indexes.answer(Leaf(op, "c", (literal,)))
             indexes.answer(Leaf("is_null", "c"))
         except (IndexDamageError, CorruptTableError):
-            told += 1
-    assert told
+            reported += 1
+    assert reported
 
 
 def test_container() -> None:

@@ -135,15 +135,15 @@ def test_damage_is_never_taken_for_entries(seed: int) -> None:
     assert [entry for part in avro_codec.decode_manifests(files) for entry in part] == expected
 
 
-def test_what_stands_before_a_damaged_file_is_told() -> None:
+def test_what_stands_before_a_damaged_file_is_reported() -> None:
     files, entries = many_manifests(1)
     files[-1] = (files[-1][0], files[-1][1][:-20])
-    told: list[ManifestEntry] = []
+    reported: list[ManifestEntry] = []
     parts = avro_codec.decode_manifests(files)
     with pytest.raises(CorruptTableError, match="manifest-99"):
-        told.extend(entry for part in parts for entry in part)
-    assert told
-    assert told == entries[: len(told)]
+        reported.extend(entry for part in parts for entry in part)
+    assert reported
+    assert reported == entries[: len(reported)]
 
 
 def test_masks_travel_with_their_entries() -> None:

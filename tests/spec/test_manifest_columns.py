@@ -47,7 +47,7 @@ def test_a_lifted_file_is_another_file() -> None:
     assert list(columns(upgraded).live()) == upgraded[2:]
 
 
-def test_files_that_are_added_behind_their_delete_are_told() -> None:
+def test_files_that_are_added_behind_their_delete_are_reported() -> None:
     rolled_back = [entry(ADD, level=5), entry(DELETE, level=5), entry(ADD), entry(DELETE), entry(ADD, level=5)]
     assert {identity[0] for identity in columns(rolled_back).revived()} == {"f"}
     assert list(columns(rolled_back).live()) == []
@@ -111,7 +111,7 @@ def test_live_equals_merging(history: list[ManifestEntry], cut: int) -> None:
     assert list(joined.live()) == live
 
 
-def test_columns_tell_what_entries_tell() -> None:
+def test_columns_show_what_entries_show() -> None:
     stats = SimpleStats(b"a", b"b", (1, None))
     entries = [
         ManifestEntry(

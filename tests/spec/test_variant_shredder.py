@@ -138,7 +138,7 @@ def test_bytes_and_timestamps_are_not_typed(target: str) -> None:
     assert plain(unshredded(found)) == [{"a": "x"}]
 
 
-def test_damage_is_told() -> None:
+def test_damage_is_reported() -> None:
     kind = shredded_type(t.RowType((t.DataField(0, "a", t.VarCharType(t.VarCharType.MAX)),)), nullable=True)
     good = variants([{"a": "text"}]).to_pylist()[0]
     for value in (b"", good["value"][:-2], b"\x02\x01\x09\x00\x01\x00"):

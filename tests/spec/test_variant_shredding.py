@@ -90,7 +90,7 @@ def test_typed_scalars_have_javas_types() -> None:
         {"value": b"\x02\x01\x09\x00\x01\x00", "typed_value": {"a": {"value": None, "typed_value": 1}}},
     ],
 )
-def test_damage_is_told(change: dict[str, Any]) -> None:
+def test_damage_is_reported(change: dict[str, Any]) -> None:
     kind = pa.struct([("a", group(pa.int64()))])
     array = column([{"a": 1}, {"a": 2}], kind)
     rows = array.to_pylist()

@@ -221,7 +221,9 @@ def test_readers_never_see_half_a_file(tmp_path: Path) -> None:
     assert all(len(data) == 100_000 and len(set(data)) == 1 for data in seen)
 
 
-def test_without_hard_links_nothing_is_published_unless_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_nothing_is_published_unless_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -230,9 +232,9 @@ def test_without_hard_links_nothing_is_published_unless_told(tmp_path: Path, mon
     with pytest.raises(UnsupportedError, match=r"commit\.unsafe-rename"):
         FileIO.for_path(path).create_exclusive(path, b"x")
     assert os.listdir(tmp_path) == []
-    told = FileIO.for_path(path, {"commit.unsafe-rename": "true"})
-    assert told.create_exclusive(path, b"x")
-    assert not told.create_exclusive(path, b"y")
+    reported = FileIO.for_path(path, {"commit.unsafe-rename": "true"})
+    assert reported.create_exclusive(path, b"x")
+    assert not reported.create_exclusive(path, b"y")
     assert os.listdir(tmp_path) == ["snapshot-1"]
 
 

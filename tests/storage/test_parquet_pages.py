@@ -181,7 +181,7 @@ def test_values_too_large_for_a_batch_are_not_decoded_by_pages(tmp_path: Path) -
         assert max(sizes) < 5 << 20
 
 
-def test_a_wrong_index_is_told_or_passed_over(tmp_path: Path) -> None:
+def test_a_wrong_index_is_reported_or_passed_over(tmp_path: Path) -> None:
     """Damage of the index of any byte: the rows, or an error of ours, never another one."""
     io, path = FileIO.for_path(str(tmp_path)), tmp_path / "data.parquet"
     writer = create_data_file(io, str(path), "parquet", _FIELDS)

@@ -90,7 +90,7 @@ def test_each_error_says_what_to_do(error: Exception, kind: type[Exception], wor
     assert "pa55" not in str(found)
 
 
-def test_a_denial_of_hdfs_is_told_without_javas_stack() -> None:
+def test_a_denial_of_hdfs_is_reported_without_javas_stack() -> None:
     said = (
         'RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=x, access=WRITE'
         '\\n\\tat org.apache.hadoop.A$b.check(A.java:4)\\n\\tat org.apache.hadoop.B.c(B.java:5)\\n")'

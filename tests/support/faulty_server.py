@@ -26,7 +26,7 @@ class Answer:
 Fault = int | str | Answer
 """A status or a whole answer; ``reset``: the connection ends before the deed; ``lost``: it ends after the deed;
 ``silent``: no deed, and no answer as long as the server runs."""
-_TOLD_BYTES = 400
+_REPORTED_BYTES = 400
 Rule = Callable[[str, str], Fault | None]
 """What happens to a request: by its method and its path, decoded."""
 
@@ -90,7 +90,7 @@ def body_of(handler: BaseHTTPRequestHandler) -> bytes:
 
 @contextmanager
 def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
-    """The same store behind a server that fails as it is told."""
+    """The same store behind a server that fails as it is reported."""
     faults, behind, ended = Faults(), urlsplit(server.url), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -101,8 +101,10 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
 
         def answer(self) -> None:
             body = body_of(self)
-            told = body[:_TOLD_BYTES].decode("latin-1") if "/upload/" in self.path else ""  # Google's names are there
-            fault = faults.of(self.command, self.path + told)
+            reported = (
+                body[:_REPORTED_BYTES].decode("latin-1") if "/upload/" in self.path else ""
+            )  # Google's names are there
+            fault = faults.of(self.command, self.path + reported)
             if fault == "reset":
                 self.close_connection = True
                 return

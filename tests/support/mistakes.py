@@ -1,6 +1,6 @@
-"""What each mistake of `tests/spark/mistakes_program.py` is told as: the class of the error, and words of it."""
+"""What each mistake of `tests/spark/mistakes_program.py` is reported as: the class of the error, and words of it."""
 
-TOLD = {
+REPORTED = {
     "load_of_a_missing_table": ("TableNotFoundError", "There is no Paimon table at"),
     "an_option_misspelt": ("OptionError", "Did you mean 'scan.snapshot-id'?"),
     "a_tag_that_is_not_there": ("SnapshotNotFoundError", "Tag 'none' doesn't exist"),

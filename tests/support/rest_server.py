@@ -45,13 +45,13 @@ class RestServer:
 
     def answer_next_commit_with_an_error(self) -> None:
         """The next commit is made, and the answer is an error."""
-        self._told("unclear")
+        self._reported("unclear")
 
     def signed(self, signer: str) -> dict[str, str]:
         """The headers that a signer of Java's, default or openapi, gives a certain request."""
-        return dict(line.split("=", 1) for line in self._told(f"sign {signer}"))
+        return dict(line.split("=", 1) for line in self._reported(f"sign {signer}"))
 
-    def _told(self, word: str) -> list[str]:
+    def _reported(self, word: str) -> list[str]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{word}\n")

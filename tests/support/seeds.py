@@ -16,5 +16,5 @@ RUN = int(os.environ.setdefault(VARIABLE, f"{datetime.now(UTC):%Y%m%d}"))
 
 
 def chance(*names: object) -> random.Random:
-    """Random choices of this run for the test (or part of one) that `names` tell apart."""
+    """Random choices of this run for the test (or part of one) that `names` distinguishes."""
     return random.Random(" ".join(map(str, (RUN, *names))))

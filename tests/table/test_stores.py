@@ -57,7 +57,7 @@ def test_a_missing_snapshot_names_those_that_exist(table: FileStoreTable) -> Non
     assert table.snapshots.earliest_id() is None
 
 
-def test_a_gap_among_snapshots_is_told(table: FileStoreTable) -> None:
+def test_a_gap_among_snapshots_is_reported(table: FileStoreTable) -> None:
     Path(table.paths.snapshot_path(6)).unlink()
     assert table.snapshots.missing_ranges() == [(6, 6)]
     assert (table.snapshots.earliest_id(), table.snapshots.latest_id()) == (5, 8)

@@ -207,7 +207,7 @@ def test_deleted_records_of_a_partition_are_those_that_a_read_leaves_out(name: s
     assert hidden > 0
 
 
-def test_deleted_records_are_counted_by_partition_where_vectors_tell(
+def test_deleted_records_are_counted_by_partition_where_vectors_show(
     golden: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(golden / "append_dv_v1" / "table")
@@ -224,10 +224,10 @@ def test_deleted_records_are_counted_by_partition_where_vectors_tell(
         for e in entries
     ]
     monkeypatch.setattr(ManifestStore, "index_entries", lambda self, snapshot: silent)
-    told = system_rows(path, "partitions", **at)["deleted_record_count"].to_pylist()
-    assert told.count(None) == 1
-    assert [count for count in told if count is not None] == [
-        count for count, now in zip(known, told, strict=True) if now is not None
+    reported = system_rows(path, "partitions", **at)["deleted_record_count"].to_pylist()
+    assert reported.count(None) == 1
+    assert [count for count in reported if count is not None] == [
+        count for count, now in zip(known, reported, strict=True) if now is not None
     ]
     plain = golden / "append_partitioned_plain" / "table"
     assert set(system_rows(str(plain), "partitions")["deleted_record_count"].to_pylist()) == {0}

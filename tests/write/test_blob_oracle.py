@@ -136,7 +136,7 @@ def test_the_keys_of_a_map_are_javas(kind: DataType, key: Any, stored: bytes) ->
 
 
 @pytest.mark.parametrize("kind", [LISTS, MapType(IntType(), BlobType())], ids=["array", "map"])
-def test_damage_inside_a_record_is_told(kind: DataType) -> None:
+def test_damage_inside_a_record_is_reported(kind: DataType) -> None:
     rng = random.Random(3)
     rows = [[b"abc", None, b"d" * 20]] if kind is LISTS else [[(1, b"abc"), (2, None)]]
     (value,) = pa.array(rows, to_arrow_schema([DataField(0, "c", kind)]).field(0).type)
@@ -256,7 +256,7 @@ def test_values_come_back_in_batches(tmp_path: Path) -> None:
     assert blobs_of(tmp_path / "empty.blob") == []
 
 
-def test_a_damaged_file_is_told_by_its_name(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "x.blob"
     blob_file(path, b"some", None, b"values")
     whole = path.read_bytes()

@@ -98,7 +98,7 @@ class History:
         self._check_reads(mine, views)
         return rows
 
-    def check_told(self) -> None:
+    def check_reported(self) -> None:
         """The changelog of each compaction is exactly what it changes in the rows that readers see."""
         mine = load_table(self.mine)
         options, before = mine.options, dict[Row, Row]()
@@ -115,13 +115,18 @@ class History:
             expected = []
             for key in self.pending(mine, number):
                 old, new = before.get(key), after.get(key)
-                told = self.merged_alone(new) if new and key in self.lifted(mine, number) else new
-                if old and told and deduplicated and [old[at] for at in compared] == [told[at] for at in compared]:
+                reported = self.merged_alone(new) if new and key in self.lifted(mine, number) else new
+                if (
+                    old
+                    and reported
+                    and deduplicated
+                    and [old[at] for at in compared] == [reported[at] for at in compared]
+                ):
                     continue
                 if old:
-                    expected.append(("-U" if told else "-D", *old))
-                if told:
-                    expected.append(("+U" if old else "+I", *told))
+                    expected.append(("-U" if reported else "-D", *old))
+                if reported:
+                    expected.append(("+U" if old else "+I", *reported))
             assert sorted(in_order(found), key=repr) == sorted(expected, key=repr)
             before = after
 
@@ -144,7 +149,7 @@ class History:
         return {self.key(row[:width]) for entry in entries for row in in_order(file_rows(table, entry))}
 
     def merged_alone(self, row: Row) -> Row:
-        """What Java's lookup tells of a row that is its key's only one, in a file that keeps the row as it is.
+        """What Java's lookup reports a row that is its key's only one, in a file that keeps the row as it is.
 
         The changelog's row has gone through the merge function, the file's has not, and a read takes the only row
         of a key as it is (``LookupChangelogMergeFunctionWrapper``, ``ReducerMergeFunctionWrapper``; full-compaction
@@ -209,7 +214,7 @@ DEDUPLICATED = [
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_full_compactions_tell_what_java_tells(oracle: Any, tmp_path: Path, engine: str) -> None:
+def test_full_compactions_show_what_java_show(oracle: Any, tmp_path: Path, engine: str) -> None:
     """Rows of three states: untouched, merged anew without a change, changed; and files that are only upgraded."""
     rng = chance("full-compaction", engine)
     options = {"changelog-producer": "full-compaction", "file.format": rng.choice(FORMATS), **ENGINES[engine]}
@@ -221,11 +226,11 @@ def test_full_compactions_tell_what_java_tells(oracle: Any, tmp_path: Path, engi
             history.random_write(rng, kinds_for(engine), keys=keys)
         history.compact()
     assert history.check() > 1
-    history.check_told()
+    history.check_reported()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_compactions_with_lookup_tell_what_java_tells(oracle: Any, tmp_path: Path, engine: str) -> None:
+def test_compactions_with_lookup_show_what_java_show(oracle: Any, tmp_path: Path, engine: str) -> None:
     """Some compactions upgrade level 0 over rows that stay above; both compact after each write."""
     rng = chance("lookup", engine)
     options = {"changelog-producer": "lookup", "file.format": rng.choice(FORMATS), **ENGINES[engine]}
@@ -238,16 +243,16 @@ def test_compactions_with_lookup_tell_what_java_tells(oracle: Any, tmp_path: Pat
             history.random_write(rng, kinds_for(engine), keys=keys)
         history.compact()
     assert history.check() > 10
-    history.check_told()
+    history.check_reported()
 
 
 @pytest.mark.parametrize("engine", ["sequence", "aggregation"])
-def test_only_compactions_to_the_top_level_tell_something(oracle: Any, tmp_path: Path, engine: str) -> None:
+def test_only_compactions_to_the_top_level_show_something(oracle: Any, tmp_path: Path, engine: str) -> None:
     """Both compact copies of one table, since what a minor compaction picks depends on the bytes of files."""
     rng = chance("minor", engine)
     options = {"changelog-producer": "full-compaction", **ENGINES[engine], **MINOR}
     twins = Twins(oracle, tmp_path, options)
-    told = 0
+    reported = 0
     for _ in range(5):
         for _ in range(rng.randrange(1, 4)):
             twins.write(rng, rows=rng.choice([1, 3, 40]), keys=60, kinds=kinds_for(engine))
@@ -258,8 +263,8 @@ def test_only_compactions_to_the_top_level_tell_something(oracle: Any, tmp_path:
         assert facts(mine) == facts(java)
         found = changelog_facts(mine, latest)
         assert found == changelog_facts(java, latest)
-        told += bool(found)
-    assert told
+        reported += bool(found)
+    assert reported
 
 
 FILES: dict[str, dict[str, str]] = {

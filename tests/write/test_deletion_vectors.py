@@ -102,7 +102,7 @@ def test_a_compaction_that_did_not_see_a_deletion_is_a_conflict(tmp_path: Path, 
         commit(table, [rewritten])
 
 
-def test_what_cannot_be_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_is_reported(tmp_path: Path) -> None:
     table, (a, b, _) = table_of(tmp_path)
     with pytest.raises(DataError, match="row 100 cannot be deleted"):
         change(table, {a: [1, 100]})

@@ -168,7 +168,7 @@ def test_a_table_does_not_say_how_its_own_warehouse_is_reached(tmp_path: Path) -
     assert files._store("s3://photos/x") is not own
 
 
-def test_files_that_are_gone_or_too_short_are_told(tmp_path: Path) -> None:
+def test_files_that_are_gone_or_too_short_are_reported(tmp_path: Path) -> None:
     path = table(tmp_path, "t", {**KEYED, "blob-descriptor-field": "d"})
     short = tmp_path / "wh" / "short"
     short.write_bytes(b"ab")
@@ -249,7 +249,7 @@ def test_views_are_resolved(tmp_path: Path, kind: dict[str, str]) -> None:
         write(path, [(9, b"value", 9)])
 
 
-def test_views_that_name_nothing_are_told(tmp_path: Path) -> None:
+def test_views_that_name_nothing_are_reported(tmp_path: Path) -> None:
     source = table(tmp_path, "source", EVOLVES)
     write(source, [(1, b"x", 1)])
     path = table(tmp_path, "views", {**EVOLVES, "blob-view-field": "d"})

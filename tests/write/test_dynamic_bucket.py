@@ -275,8 +275,8 @@ def test_hash_runs_are_a_map(additions: list[dict[int, int]]) -> None:
         new = {h: b for h, b in addition.items() if h not in model}
         runs.add(hashes_of(list(new)), np.array(list(new.values()), dtype=np.int16))
         model.update(new)
-        told = {b: hs.tolist() for b, hs in runs.by_bucket().items()}
-        assert told == {b: sorted(h for h in model if model[h] == b) for b in set(model.values())}
+        reported = {b: hs.tolist() for b, hs in runs.by_bucket().items()}
+        assert reported == {b: sorted(h for h in model if model[h] == b) for b in set(model.values())}
         asked = hashes_of(list(range(-60, 60)))
         assert runs.find(asked).tolist() == [model.get(h, -1) for h in range(-60, 60)]
     assert len(runs) == len(model)

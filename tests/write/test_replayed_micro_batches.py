@@ -82,7 +82,7 @@ def test_a_rollback_is_no_reason_to_overlook_a_micro_batch(tmp_path):
     assert write.commit(messages) is None
 
 
-def test_a_log_tells_that_nobody_knows_whether_a_micro_batch_is_a_replay(tmp_path, caplog):
+def test_a_log_shows_that_nobody_knows_whether_a_micro_batch_is_a_replay(tmp_path, caplog):
     table = make_table(tmp_path / "t", write_only="true")
     for user, number in (("query", 0), ("query", 1), ("other", 0)):
         write, messages = written(table, StreamBatch(user, number), numbers(1))

@@ -1,4 +1,4 @@
-"""Whether the rows of a write had each key once is told by what its tasks wrote."""
+"""Whether the rows of a write had each key once is reported by what its tasks wrote."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from paimon_spark.write.unique_keys import has_each_key_once
     [
         ([[1, 2, 3], [4, 5]], True),
         ([[1, 2, 2]], False),  # one buffer merges them
-        ([[1, 5], [3, 9]], False),  # cannot be told: ranges of a bucket meet
+        ([[1, 5], [3, 9]], False),  # cannot be reported: ranges of a bucket meet
         ([], True),
     ],
 )

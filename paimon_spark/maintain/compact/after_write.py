@@ -1,7 +1,7 @@
 """Compaction after a write, before the write returns: what it made due, as Java's writers compact by themselves.
 
 The rows are an APPEND snapshot, their compaction is a COMPACT snapshot of the same user. Rows that are committed stay
-committed: a compaction that fails is told in the log and left to the next one, and so is one that another commit won
+committed: one that fails is reported in the log and left to the next one, and so is one that another commit won
 over, unless it makes rows visible or sorted runs pile up.
 """
 

@@ -1,7 +1,7 @@
 """How a compaction puts rows in order: by columns, or along a curve through them; and how that order is cut.
 
 Equals Java's ``TableSorter`` and ``CoreOptions.clusteringStrategy`` in what is asked for; where rows lie on a curve is
-told in `spec.space_curves`. Whole columns at once.
+described in `spec.space_curves`. Whole columns at once.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class CompactScope:
         return _by_bucket(live)
 
     def _wanted(self, table: FileStoreTable, live: ManifestColumns) -> npt.NDArray[np.bool_]:
-        """Tell for each file whether its partition is idle long enough and has not expired."""
+        """Say for each file whether its partition is idle long enough and has not expired."""
         unwanted = _expired(table, live.partitions)
         if self.idle_time is not None:
             limit = (datetime.now() - self.idle_time - _EPOCH) // timedelta(milliseconds=1)  # both are wall clocks

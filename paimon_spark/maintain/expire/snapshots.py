@@ -113,7 +113,7 @@ class Retention:
 
 
 def is_changelog_decoupled(options: CoreOptions) -> bool:
-    """Tell whether changelogs are to live longer than snapshots."""
+    """Return whether changelogs are to live longer than snapshots."""
     snapshots, changelogs = Retention.of_snapshots(options), Retention.of_changelogs(options)
     return (
         changelogs.num_retained_max > snapshots.num_retained_max
@@ -179,7 +179,7 @@ def _expire_alone(table: FileStoreTable, retention: Retention) -> int:
 
 
 def _is_as_planned(table: FileStoreTable, expiry: _Expiry) -> bool:
-    """Tell whether the plan still holds: no new tag or branch, and no rollback since."""
+    """Return whether the plan still holds: no new tag or branch, and no rollback since."""
     if not table.schemas.is_still(table.schema.id):
         raise PaimonError(
             f"Snapshots of {table.path} are not expired: the table was dropped and made again meanwhile. Nothing has "

@@ -25,7 +25,7 @@ _MOST_SHOWN = 20
 def check_nothing_lost(table: FileStoreTable) -> None:
     """Check that no branch of a table has lost its latest snapshot, before files are deleted.
 
-    The log tells of older snapshots that are lost: what only they name is garbage.
+    The log reports older snapshots that are lost: what only they name is garbage.
 
     Raises:
         CorruptTableError: one has; the message names the missing file and how to decide.

@@ -60,7 +60,7 @@ def one_at_a_time(work: str) -> Callable[[_Function], _Function]:
 
 
 def others_at_work(table: FileStoreTable, listed: Iterable[str]) -> bool:
-    """Tell whether another process, or thread, is at work now.
+    """Return whether another process, or thread, is at work now.
 
     Args:
         table: the branch.

@@ -142,7 +142,7 @@ def remove_orphan_files(
     Args:
         table: any branch of the table; all branches are looked at.
         older_than: only files changed before this local time (or one with its zone); a day ago when not given.
-        dry_run: delete nothing, only tell.
+        dry_run: delete nothing, only report.
 
     Raises:
         OptionError: ``older_than`` is not in the past.

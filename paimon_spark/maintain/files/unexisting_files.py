@@ -44,7 +44,7 @@ def remove_unexisting_files(
     Raises:
         OptionError: ``parallelism`` is less than 1.
         CommitConflictError: other commits changed the same files every time; nothing was changed.
-        StorageError: the store could not tell whether a file is there; nothing was changed.
+        StorageError: the store could not show whether a file is there; nothing was changed.
     """
     if parallelism is not None and parallelism < 1:
         raise OptionError(f"parallelism must be at least 1, but is {parallelism}.")

@@ -183,7 +183,7 @@ class UnusedFiles:
             self.manifests.discard(paths.statistics_path(snapshot.statistics))
 
     def taken_over(self) -> bool:
-        """Tell whether there are files that later snapshots may have inherited."""
+        """Return whether there are files that later snapshots may have inherited."""
         return not self._handed_on.isdisjoint(self.lists) or not self._handed_on.isdisjoint(self.manifests)
 
     def keep_list(self, listed: RecordedFile) -> list[RecordedFile]:

@@ -27,7 +27,7 @@ _BATCH_PREFIX = "batch-write-"
 
 
 def tags_by_period(options: CoreOptions) -> bool:
-    """Tell whether the options ask for a tag of each period."""
+    """Return whether the options ask for a tag of each period."""
     return options.value("tag.automatic-creation") in ("process-time", "watermark")
 
 

@@ -119,7 +119,7 @@ def _create_by_server(
 
 
 def _is_made(table: FileStoreTable, name: str) -> bool:
-    """Tell whether the branch is complete; delete the claim of a process that ended right after its work."""
+    """Return whether the branch is complete; delete the claim of a process that ended right after its work."""
     made = table.branches.exists(name) and not _is_half_made(table, name)
     if made and name != MAIN_BRANCH:
         table.file_io.delete_quietly(f"{table.paths.for_branch(name).branch_root}/{_CLAIM}")
@@ -183,7 +183,7 @@ def _not_ours(table: FileStoreTable, paths: TablePaths, path: str) -> PaimonErro
 
 
 def _is_half_made(table: FileStoreTable, name: str) -> bool:
-    """Tell whether a branch lacks schemas, because the process that made or deleted it was ended."""
+    """Return whether a branch lacks schemas, because the process that made or deleted it was ended."""
     there = SchemaStore(table.file_io, table.paths.for_branch(name)).ids()
     return not there or any(number < there[-1] and number not in there for number in table.schemas.ids())
 

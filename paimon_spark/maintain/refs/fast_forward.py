@@ -149,7 +149,7 @@ def _bring_first_snapshot(ours: _Side, theirs: _Side, first: int) -> None:
 
 
 def _schemas_agree(ours: _Side, theirs: _Side, schema_id: int) -> bool:
-    """Tell whether the schemas up to one id are the same in both branches."""
+    """Return whether the schemas up to one id are the same in both branches."""
     return all(
         ours.schema_bytes(number) == theirs.schema_bytes(number)
         for number in theirs.schema_ids()

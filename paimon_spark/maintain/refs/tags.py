@@ -45,7 +45,7 @@ def success_file_path(table: FileStoreTable, tag: str) -> str:
 def notify_creation(table: FileStoreTable, tag: str) -> None:
     """Write the success file of a new tag, where the table's option asks for it; one that is there keeps its age.
 
-    Readers of Iceberg are told of the tag too.
+    Readers of Iceberg are informed of the tag too.
 
     Raises:
         CorruptTableError: the existing file is not a success file.

@@ -2,7 +2,7 @@
 
 All rows of one key must reach one task, so that the order in which a statement gives them decides. Spark is asked to
 cluster them by key; a rule of its optimizer then puts Paimon's bucket instead of the key (`distributed_rows`), so that
-each bucket has one task. An SQL expression tells the bucket; where there is none, Python does. Without that rule
+each bucket has one task. An SQL expression gives the bucket; where there is none, Python does. Without that rule
 several tasks write one bucket, each with a range of sequence numbers of its own.
 """
 
@@ -54,13 +54,13 @@ class WriteDistribution:
     rebalanced_by: tuple[str, ...] = ()
     """Columns whose rows Spark brings together where the query says nothing else (`distributed_rows`)."""
     packed: bool = False
-    """Whether Python tells the task of a row's bucket, assigns its key where buckets are dynamic, and packs the rows
+    """Whether Python gives the task of a row's bucket, assigns its key where buckets are dynamic, and packs the rows
     for Spark's shuffle: all rows of one (partition, bucket) come to one task then."""
     may_split: bool = False
     """Whether Spark may give rows that are equal in `columns` to several tasks where there are very many (AQE)."""
 
     def of_other_keys(self, names: Sequence[str]) -> WriteDistribution:
-        """The same for rows that lack key columns, or have them in other types than the table: Python tells the bucket.
+        """The same for rows that lack key columns, or have them in other types than the table: Python gives the bucket.
 
         Args:
             names: the columns of the rows.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BRANCH: Final = "branch"
 STREAMED: Final = "paimon_spark.streamed"
-"""The option by which a rule marks the relation of a stream: a catalog is not told what a table is loaded for."""
+"""The option by which a rule marks the relation of a stream: a catalog does not learn what a table is loaded for."""
 
 CHANGED: Final = "paimon_spark.changed"
 """The option by which a statement marks the relation of the table whose rows it changes: few rows are read at once."""

@@ -57,7 +57,7 @@ class PositionFilter:
     bits: bytes
 
     def answer(self, partition_columns: int) -> dict[str, object]:
-        """What the optimizer is told.
+        """What the optimizer is reported.
 
         Args:
             partition_columns: how many columns of the scan, the last ones, are those of partitions.

@@ -1,15 +1,15 @@
 """Answers Spark's ``ScanBuilder`` and ``Scan``: which columns, rows and files one scan reads.
 
 Every scan has a builder and a plan of its own, nothing that is pushed down is shared. What a scan reads is in
-`ScanPlan`; here it is told to Spark, on the driver. ``PaimonProxy`` in the JVM asks once for what is pushed down, once
+`ScanPlan`; here it is given to Spark, on the driver. ``PaimonProxy`` in the JVM asks once for what is pushed down, once
 for the scan and once for its batch (see `answer_proxy`).
 
 An aggregation by tasks is a scan too: they send partial results, which Spark aggregates. Other scans read less: some
 partitions, rows that a join found, some paths of VARIANT columns.
 
 Spark pushes conditions like ``upper(p) = 'A'`` down to no source. ``PaimonPartitionFilters`` evaluates those that are
-over partition columns only for the values of each partition, by Spark's own functions, and tells the scan the positions
-of the partitions that are left. The optimiser is told of a scan's columns what ANALYZE found (Java:
+over partition columns only for the values of each partition, by Spark's own functions, and gives the scan the positions
+of the partitions that are left. The optimiser gets what ANALYZE found of a scan's columns (Java:
 ``PaimonStatistics``).
 """
 
@@ -146,16 +146,16 @@ def known_partitions(plan: ScanPlan) -> dict[str, Any]:
     return {"names": [column.name for column in columns], "kinds": kinds, "rows": rows}
 
 
-def scan_of_less(plan: ScanPlan, told: str) -> ScanPlan | None:
+def scan_of_less(plan: ScanPlan, answer: str) -> ScanPlan | None:
     """The scan of some partitions, or of some paths of VARIANT columns; None where the whole values count.
 
     Args:
         plan: of the scan that is asked.
-        told: JSON: ``{"partitions": positions}`` of `known_partitions`, or what `touched_paths` reads.
+        answer: JSON: ``{"partitions": positions}`` of `known_partitions`, or what `touched_paths` reads.
     """
-    given = json.loads(told)
+    given = json.loads(answer)
     if not isinstance(given, dict):
-        return plan.of_paths(touched_paths(told))
+        return plan.of_paths(touched_paths(answer))
     known = plan.partitions
     return plan.of_partitions(frozenset(known[position] for position in given["partitions"]))
 

@@ -104,7 +104,7 @@ class StreamProxy(AnswerProxy):
         return {"stop": None, **({"isSettled": True, "columns": self.struct.names} if self.settled else {})}
 
     def toString(self) -> str:
-        """What ``lastProgress`` shows; Spark tells streams apart by it."""
+        """What ``lastProgress`` shows; Spark distinguishes streams by it."""
         return self.text
 
     def _asked_initial(self, _question: Question) -> Reply:

@@ -1,6 +1,6 @@
 """Answers Spark's ``WriteBuilder``, ``Write`` and ``BatchWrite``: appends and the three kinds of overwrite.
 
-A builder is told what INSERT OVERWRITE, REPLACE WHERE or ``writeTo().overwrite(condition)`` replaces, which become
+A builder learns what INSERT OVERWRITE, REPLACE WHERE or ``writeTo().overwrite(condition)`` replaces, which become
 options of our source, and where rows go first. Spark's own Python tasks write. Spark would start a Python process to
 plan a write and another one to commit it. Here both happen where the proxies live, so that a small INSERT is quick and
 an error arrives as one sentence instead of a traceback of a worker.

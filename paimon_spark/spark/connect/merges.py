@@ -68,18 +68,18 @@ def _merge(own: Callable[..., None]) -> Callable[..., None]:
         if name is None:
             own(self)
         else:
-            _told(self, session, name).execute()
+            _merge_of(self, session, name).execute()
 
     return merge
 
 
-def _told(writer: Any, session: Any, name: TableName) -> Merge:
+def _merge_of(writer: Any, session: Any, name: TableName) -> Merge:
     from pyspark.sql.connect.dataframe import DataFrame
 
     source: Any = DataFrame(writer._source_plan, session)
     table = PaimonTable.for_path(session, name.path, **name.options)
     alias = _alias(writer._source_plan.plan(session.client))
-    told = table.merge(source, _unqualified(writer._condition, name), alias=name.table, source_alias=alias)
+    merge = table.merge(source, _unqualified(writer._condition, name), alias=name.table, source_alias=alias)
     clauses: dict[str, list[GivenClause]] = {"matched": [], "not_matched": [], "not_matched_by_source": []}
     for place, clause in getattr(writer, _GIVEN):
         if place == "not_matched_by_source" and clause.action is Action.UPDATE and clause.values is None:
@@ -88,10 +88,10 @@ def _told(writer: Any, session: Any, name: TableName) -> Merge:
         values = clause.values and {_own(key, name): _unqualified(value, name) for key, value in clause.values.items()}
         clauses[place].append(GivenClause(clause.action, condition, values))
     return Merge(
-        told.table,
-        told.source,
-        told.on,
-        told.aliases,
+        merge.table,
+        merge.source,
+        merge.on,
+        merge.aliases,
         tuple(clauses["matched"]),
         tuple(clauses["not_matched"]),
         tuple(clauses["not_matched_by_source"]),

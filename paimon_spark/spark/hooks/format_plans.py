@@ -186,6 +186,6 @@ class FormatPlansProxy(FunctionProxy):
 
     def _analysis_error(self, error: PaimonError) -> JavaThrownError:
         parameters = {"action": "plan", "type": _FORMAT, "msg": named_text(error)}
-        told = compat.PYTHON_UTILS.of(self.gateway).toScalaMap(self.gateway.string_map(parameters))
-        made = compat.ANALYSIS_EXCEPTION(self.gateway, "PYTHON_DATA_SOURCE_ERROR", told)
+        message_parameters = compat.PYTHON_UTILS.of(self.gateway).toScalaMap(self.gateway.string_map(parameters))
+        made = compat.ANALYSIS_EXCEPTION(self.gateway, "PYTHON_DATA_SOURCE_ERROR", message_parameters)
         return thrown(made)

@@ -130,14 +130,14 @@ def install_format(spark: SparkSession) -> bool:
 
 
 def shuffles_saves(spark: SparkSession) -> bool:
-    """Tell whether rows of ``df.write.format("paimon")`` of a classic session are shuffled by bucket."""
+    """Return whether rows of ``df.write.format("paimon")`` of a classic session are shuffled by bucket."""
     gateway = gateway_of(spark)
     lacking = features.missing_of(gateway, features.DISTRIBUTED_WRITES)
     return not lacking and has_format_plans(gateway, java_state(spark))
 
 
 def is_whole(gateway: Gateway, feature: features.Feature) -> bool:
-    """Tell whether this Spark has all members of a feature; log which one it lacks."""
+    """Return whether this Spark has all members of a feature; log which one it lacks."""
     missing = features.missing_of(gateway, feature)
     if missing:
         features.note_loss(feature, f"there is no {', '.join(missing)}")

@@ -3,7 +3,7 @@
 ======================= ===============================================================================================
 `LOCAL_ROWS`            Scans of given rows (``LocalScan``: what metadata answers) become Spark's own ``LocalRelation``,
                         for which no task runs: Spark gives the columns their names in a step that runs as a job.
-`MAP_KEYS`              Scans are told which values a query wants of keys of maps (`spec/filter_keys.py`).
+`MAP_KEYS`              Scans are given which values a query wants of keys of maps (`spec/filter_keys.py`).
 `POSITION_FILTERS`      Deleted and superseded rows are left out by Spark where its Parquet reader reads
                         (`catalog.position_filter`).
 `PARTITION_FILTERS`     Conditions on expressions of partition columns leave out partitions (`catalog.narrowed_scans`).
@@ -18,7 +18,7 @@
 `STREAM_COLUMNS`        Spark pushes neither columns nor filters down into a stream. In the plan of each batch the rule
                         finds our stream below a projection and filters, asks it for one that reads less, and puts that
                         one in its place.
-`VARIANT_PATHS`         Scans are told which paths of VARIANT columns a query touches (`read.variant_paths`).
+`VARIANT_PATHS`         Scans are given which paths of VARIANT columns a query touches (`read.variant_paths`).
 ======================= ===============================================================================================
 """
 
@@ -60,7 +60,7 @@ def install_streamed_tables(gateway: Gateway, state: JavaObject) -> None:
     """Mark the streams of tables of a catalog by an option of ours, from Spark 4.3 on.
 
     There a catalog is given the options that say which version of a table is meant, and answers with the columns of
-    that version. A stream has the latest columns wherever it begins, but a catalog is not told what a table is for.
+    that version. A stream has the latest columns wherever it begins, but a catalog does not learn what a table is for.
     """
     if features.spark_version(gateway) >= (4, 3):
         catalogs = ("org.apache.spark.sql.connector.catalog.CatalogManager", state.catalogManager())

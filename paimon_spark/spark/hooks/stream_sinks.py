@@ -135,7 +135,7 @@ def _starting(plain: Callable[..., Any], partition_by: Callable[..., Any]) -> Ca
         keep_replaced_source_out_of_log(self._spark)
         _with_arguments(self, format, outputMode, partitionBy, queryName, options)
         if not is_paimon(self, (), {}):
-            _tell_columns(self, partition_by)
+            _pass_columns(self, partition_by)
             started: StreamingQuery = plain(self, path)
             return started
         given = {key: value for key, value in _options(self).items() if key.lower() not in _OF_SPARK}
@@ -172,7 +172,7 @@ def _to_table(
                 "'<catalog>.<database>.<table>' after register_catalog, or start(path)"
             )
         if not ours:
-            _tell_columns(self, partition_by)
+            _pass_columns(self, partition_by)
             started: StreamingQuery = plain(self, tableName)
             return started
         given = {key: value for key, value in _options(self).items() if key.lower() not in _OF_SPARK}
@@ -206,7 +206,7 @@ def _options(writer: Any) -> dict[str, str]:
     return dict(getattr(writer, "_paimon_options", {}))
 
 
-def _tell_columns(writer: Any, partition_by: Callable[..., Any]) -> None:
+def _pass_columns(writer: Any, partition_by: Callable[..., Any]) -> None:
     columns = getattr(writer, "_paimon_columns", None)
     if columns is not None:
         partition_by(writer, columns)

@@ -1,10 +1,10 @@
 """A shuffled write of tables whose rows' buckets are known before Spark shuffles them, and of append tables.
 
-A shuffle brings each row to the task of its bucket, which is told by an SQL expression, or by Python, which packs the
+A shuffle brings each row to the task of its bucket, which an SQL expression or Python computes; that packs the
 rows; a pass writes, and answers with the task's commit message.
 
 Where ``clustering.columns`` asks for an order, so that statistics of files rule out more, Spark cuts the rows into
-ranges and sorts each. On a curve Python tells the place of a row first, as bytes.
+ranges and sorts each. On a curve Python gives the place of a row first, as bytes.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def spark_hash(value: int) -> int:
 
 
 def packed(rows: DataFrame, schema: pa.Schema, plan: WritePlan, tasks: int) -> DataFrame:
-    """Return the rows packed for the tasks that write them (`write.packed_rows`); the first column tells the task.
+    """Return the rows packed for the tasks that write them (`write.packed_rows`); the first column gives the task.
 
     Args:
         rows: the rows; their columns have no dots and back quotes in their names.

@@ -55,7 +55,7 @@ def executor_of(spark: SparkSession) -> Executor:
 
 
 def fits_driver(spark: SparkSession, units: Collection[Any]) -> bool:
-    """Whether this process does units of work, which tell their `size_bytes`, sooner than a Spark job."""
+    """Whether this process does units of work, which say their `size_bytes`, sooner than a Spark job."""
     most = min(_CLIENT_BYTES, _DRIVER_BYTES) if is_connect(spark) else _DRIVER_BYTES
     return len(units) <= _DRIVER_REWRITES and sum(unit.size_bytes for unit in units) <= most
 
@@ -185,7 +185,7 @@ def compactable(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreT
 
 
 def is_full(strategy: str | None, table: FileStoreTable) -> bool:
-    """Tell whether a compaction is full, as it is by default, but not where it clusters rows step by step.
+    """Return whether a compaction is full, as it is by default, but not where it clusters rows step by step.
 
     Raises:
         OptionError: another word than full and minor.

@@ -209,7 +209,7 @@ def _fill(
 
 
 def _let_go(spark: SparkSession, source: MigrationSource, file_io: FileIO) -> None:
-    """Delete the source. What is left is told: the new table has the rows already."""
+    """Delete the source. What is left is reported: the new table has the rows already."""
     if source.files:
         delete_source(file_io, source.root, source.files)
     elif source.table is None:

@@ -65,7 +65,7 @@ def remove_orphan_files_distributed(
         spark: a classic or a Connect session.
         table: any branch of the table.
         older_than: only files changed before this time; a day ago when not given.
-        dry_run: delete nothing, only tell.
+        dry_run: delete nothing, only report.
         parallelism: tasks at once; the session's shuffle partitions when not given.
 
     Raises:
@@ -99,7 +99,7 @@ def remove_orphan_files_distributed(
         references.unpersist()
     finally:
         candidates.unpersist()
-    # lists of managed blob files that were orphans are gone now, but for a dry run, which tells of fewer managed blob
+    # lists of managed blob files that were orphans are gone now, but for a dry run, which reports fewer managed blob
     # files
     stray += [
         OrphanFile(blob_file.path, blob_file.size)

@@ -220,7 +220,7 @@ def _taken_in(
 
 
 def _shares(groups: Sequence[PostponedFiles], tasks: int) -> list[list[PostponedFiles]]:
-    """The work of each task, about even: groups that follow each other, so that their order can be told."""
+    """The work of each task, about even: groups that follow each other, so that their order can be reported."""
     shares: list[list[PostponedFiles]] = [[] for _ in range(max(1, min(tasks, len(groups))))]
     whole, before = sum(group.size_bytes + 1 for group in groups), 0
     for group in groups:

@@ -1,7 +1,7 @@
 """A write whose rows are shuffled first: each bucket has one writer, and gets one file instead of one of every task.
 
 Spark gives a Python data source no say in how rows are distributed, so this is a job of its own: a shuffle brings each
-row to the task of its bucket, which is told by an SQL expression, or by Python, which packs the rows; a pass writes,
+row to the task of its bucket, which an SQL expression or Python computes; that packs the rows; a pass writes,
 and answers with the task's commit message.
 """
 

@@ -74,7 +74,7 @@ _SENT = StructType(
 )
 _MADE = StructType([StructField("made", BinaryType(), nullable=False)])
 _FAILED = -1
-"""Stands for a unit where the value is the error of a task: it is told by the driver as it is."""
+"""Stands for a unit where the value is the error of a task: it is reported by the driver as it is."""
 
 
 def sort_table(spark: SparkSession, table: FileStoreTable, scope: CompactScope, asked: AskedOrder) -> int | None:

@@ -41,7 +41,7 @@ class Feature:
     """The first version that needs it no more."""
 
     def is_for(self, version: Version) -> bool:
-        """Tell whether a version of Spark needs it."""
+        """Return whether a version of Spark needs it."""
         return self.until is None or version < self.until
 
 

@@ -56,13 +56,13 @@ def _explaining(plain: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise damaged_file_error(error, note) from None
         except Py4JJavaError as error:
-            told = None
+            reported = None
             with suppress(Py4JError):  # the JVM is gone
                 note = read_failure_note(str(error.java_exception.getMessage()), error.java_exception)
-                told = note and damaged_file_error(captured.convert_exception(error.java_exception), note)
-            if not told:
+                reported = note and damaged_file_error(captured.convert_exception(error.java_exception), note)
+            if not reported:
                 raise
-            raise told from None
+            raise reported from None
 
     setattr(explaining, _MARK, True)
     return explaining
@@ -73,7 +73,7 @@ def read_failure_note(message: str, thrown: JavaObject | None = None) -> str | N
 
     Args:
         message: of the error.
-        thrown: the error in Java, whose first cause is told too.
+        thrown: the error in Java, whose first cause is reported too.
     """
     found = _FAILED.search(message)
     if found is None:

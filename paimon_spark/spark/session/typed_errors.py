@@ -31,15 +31,15 @@ _NAMED = re.compile(r"(\w+Error): (.+)", re.DOTALL)
 """As proxies hand it to Java."""
 _MARK = "_paimon_gives_types"
 _MOST = 256
-_told: OrderedDict[str, str] = OrderedDict()
+_reported: OrderedDict[str, str] = OrderedDict()
 """Text of errors that were handed to Java without their names -> name."""
 
 
 def remember_error(error: PaimonError) -> None:
     """Keep the class of an error of which Java gets the text alone."""
-    _told[str(error)] = type(error).__name__
-    if len(_told) > _MOST:
-        _told.popitem(last=False)
+    _reported[str(error)] = type(error).__name__
+    if len(_reported) > _MOST:
+        _reported.popitem(last=False)
 
 
 def typed_error(error: PySparkException) -> PySparkException:
@@ -56,8 +56,8 @@ def typed_error(error: PySparkException) -> PySparkException:
         name, sentence = planned.groups()
     elif (named := _NAMED.fullmatch(first)) is not None:
         name, sentence = named.groups()
-    elif first in _told:
-        name, sentence = _told[first], first
+    elif first in _reported:
+        name, sentence = _reported[first], first
     else:
         return error
     kind = class_named(name)

@@ -60,7 +60,7 @@ class PaimonStreamReader(DataSourceStreamReader):
 
 
 class SelfPacedStreamReader(PaimonStreamReader):
-    """For PySpark 4.0 and 4.1, which tell a source neither the start of a batch nor the trigger.
+    """For PySpark 4.0 and 4.1, which say a source neither the start of a batch nor the trigger.
 
     A new query asks for the latest offset before all else. One of ``availableNow`` ends there, so it is all that there
     is; later batches keep to the limits, and so does a restarted query, which is shown where it stands.

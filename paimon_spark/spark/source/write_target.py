@@ -133,7 +133,7 @@ def _sorted(request: WriteRequest) -> tuple[dict[str, str], str | None, dict[str
 
 
 def of_one_write(key: str) -> bool:
-    """Tell whether an option of a writer, such as `write.merge-schema`, is not for the table that the writer makes.
+    """Return whether an option of a writer, such as `write.merge-schema`, is not for the table that the writer makes.
 
     In a statement's TBLPROPERTIES the same key is the table's, as with the official connector.
     """

@@ -50,7 +50,7 @@ class Equality:
 
 @contextlib.contextmanager
 def kept_if_small(source: DataFrame, target_rows: int) -> Iterator[bool]:
-    """Tell whether a second look at the source costs little, and keep its rows in the meantime where that needs it.
+    """Return whether a second look at the source costs little, and keep its rows in the meantime where that needs it.
 
     Args:
         source: the rows; nothing is evaluated here.

@@ -171,7 +171,7 @@ def _without_key(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
 
 
 def _not_by_key(schema: TableSchema, shape: MergeShape) -> str | None:
-    """Why a row of the source does not tell alone what becomes of the row of its key; None where it does."""
+    """Why a row of the source does not show alone what becomes of the row of its key; None where it does."""
     keys = set(schema.primary_keys)
     compared = {part.column: part.value for part in shape.compared}
     if not shape.compares_only or len(shape.compared) > len(compared) or compared.keys() != keys:

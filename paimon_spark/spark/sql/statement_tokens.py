@@ -111,7 +111,7 @@ class StatementTokens:
         return int(word.text)
 
     def at_end(self) -> bool:
-        """Tell whether nothing follows but semicolons."""
+        """Return whether nothing follows but semicolons."""
         return all(word == Token(";") for word in self._tokens[self._next :])
 
 

@@ -87,8 +87,8 @@ class Definition(TablePart):
         """
         path = self._path(name)
         column = column_of(path[-1], type)
-        told = comment if comment is not None else column.description
-        self._alter(change.AddColumn(path, column.type, told, _position(first, after)))
+        reported = comment if comment is not None else column.description
+        self._alter(change.AddColumn(path, column.type, reported, _position(first, after)))
 
     def rename_column(self, name: str, new_name: str) -> None:
         """Give a column another name; its rows, keys and options follow. SQL: ``ALTER TABLE t RENAME COLUMN``.

@@ -117,7 +117,7 @@ class Expiry(TablePart):
         Args:
             older_than: only files changed before this time, a local one or with its zone; a day ago when not given. A
                 write that takes longer loses its files.
-            dry_run: delete nothing, only tell.
+            dry_run: delete nothing, only report.
             mode: on the driver, or as a Spark job for tables of very many files.
             parallelism: tasks of the job; the session's shuffle partitions when not given.
             accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of

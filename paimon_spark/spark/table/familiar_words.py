@@ -72,7 +72,7 @@ class FamiliarWords(TablePart):
         Args:
             retention_hours: snapshots older than this go, but for the latest one; as the table's options say when not
                 given. Files that nothing names go if they are older, and at least a day old.
-            dry_run: only tell which files nothing names; no snapshot expires.
+            dry_run: only report which files nothing names; no snapshot expires.
         """
         expiry = Expiry(self.table)
         before = None if retention_hours is None else datetime.now(UTC) - timedelta(hours=retention_hours)

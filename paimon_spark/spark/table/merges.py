@@ -75,7 +75,7 @@ class Merges(TablePart):
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge that is being told. Each method gives a longer one; `execute` runs it.
+    """A merge that is being reported. Each method gives a longer one; `execute` runs it.
 
     Clauses of a kind are tried in their order: the first whose condition is true counts for a row. Conditions and
     values are SQL or Columns over the aliases of both sides; ``"s.y"`` is the column of this name, else a field of the

@@ -263,7 +263,9 @@ class PaimonTable:
         names = None if on is None else column_names(on)
         keys = self._table.load().schema.primary_keys
         if keys and names is not None and set(names) != set(keys):
-            raise OptionError(f"rows of this table are told apart by its primary key {', '.join(keys)}: leave out 'on'")
+            raise OptionError(
+                f"rows of this table are distinguished by its primary key {', '.join(keys)}: leave out 'on'"
+            )
         if keys:
             return self.append(source).as_upsert()
         if not names:

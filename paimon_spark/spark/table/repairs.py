@@ -79,7 +79,7 @@ class Repairs(TablePart):
         ``CALL sys.remove_unexisting_files``.
 
         Args:
-            dry_run: change nothing, only tell.
+            dry_run: change nothing, only report.
             parallelism: how many directories are listed at once.
 
         Raises:

@@ -47,7 +47,7 @@ class Rows(TablePart):
 
         Returns:
             How many rows were deleted, as ``num_affected_rows`` and ``num_deleted_rows``. None where whole partitions
-            went, with a primary key or with deletion vectors: only a read could tell.
+            went, with a primary key or with deletion vectors: only a read could show.
 
         Raises:
             UnsupportedError: the table does not let single rows be deleted, or the condition is not deterministic.

@@ -225,9 +225,9 @@ class Counts:
             "total-position-deletes": self.position_deletes,
             "total-equality-deletes": 0,
         }
-        told = {key: str(max(0, count)) for key, count in counts.items()}
+        reported = {key: str(max(0, count)) for key, count in counts.items()}
         given = {key: value for key, value in (snapshot.properties or {}).items() if value is not None}
-        return {"operation": operation, **told, **given, _IDENTITY: commit_identity(snapshot)}
+        return {"operation": operation, **reported, **given, _IDENTITY: commit_identity(snapshot)}
 
 
 def iceberg_snapshot(

@@ -1,4 +1,4 @@
-"""Whether the rows of a table can be told to readers of Iceberg; what they would read wrongly is refused."""
+"""Whether the rows of a table can be shown to readers of Iceberg; what they would read wrongly is refused."""
 
 from __future__ import annotations
 

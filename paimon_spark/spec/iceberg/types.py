@@ -126,7 +126,7 @@ def _why_not(data_type: t.DataType, path: str) -> str:
 
 
 def has_bounds(data_type: t.DataType) -> bool:
-    """Whether minima and maxima of a column can be told to Iceberg's readers."""
+    """Whether minima and maxima of a column can be shown to Iceberg's readers."""
     return type(data_type) in _NAMES or isinstance(
         data_type, t.DecimalType | t.TimeType | t.TimestampType | t.LocalZonedTimestampType
     )

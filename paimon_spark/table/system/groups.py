@@ -178,7 +178,7 @@ def _partitions(table: FileStoreTable) -> pa.Table:
 
 
 def _deleted_records(live: LiveFiles, numbers: Sequence[int]) -> list[int | None]:
-    """How many rows deletion vectors hide in partitions; None where a vector does not tell (older versions).
+    """How many rows deletion vectors hide in partitions; None where a vector does not show (older versions).
 
     Java: shows 0 for partitions of the other branch (scan.fallback-branch), and is of 2.x.
     """

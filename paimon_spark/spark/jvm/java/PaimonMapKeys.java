@@ -27,12 +27,12 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StringType;
 
 /**
- * An optimizer rule: a scan of ours is told which values a query wants of keys of maps, as a filter over the column
+ * An optimizer rule: a scan of ours is given which values a query wants of keys of maps, as a filter over the column
  * {@code map.key}. Spark pushes no such filter down. It evaluates the condition itself, too.
  */
 public final class PaimonMapKeys extends Rule {
     /** Scans that know their filters: an optimizer runs its rules more than once. */
-    private static final Map TOLD = Collections.synchronizedMap(new WeakHashMap());
+    private static final Map REPORTED = Collections.synchronizedMap(new WeakHashMap());
 
     public TreeNode apply(TreeNode plan) {
         plan.foreach(new Visit());
@@ -42,13 +42,13 @@ public final class PaimonMapKeys extends Rule {
     static final class Visit extends scala.runtime.AbstractFunction1 {
         public Object apply(Object node) {
             if (node instanceof Filter) {
-                tell((Filter) node);
+                report((Filter) node);
             }
             return scala.runtime.BoxedUnit.UNIT;
         }
     }
 
-    private static void tell(Filter node) {
+    private static void report(Filter node) {
         scala.Option operation = (scala.Option) PhysicalOperation.unapply(node);
         if (operation.isEmpty() || !(((scala.Tuple3) operation.get())._3() instanceof DataSourceV2ScanRelation)) {
             return;
@@ -67,7 +67,7 @@ public final class PaimonMapKeys extends Rule {
             }
         }
         Object handler = java.lang.reflect.Proxy.getInvocationHandler(scan);
-        if (!predicates.isEmpty() && !predicates.equals(TOLD.put(handler, predicates))) {
+        if (!predicates.isEmpty() && !predicates.equals(REPORTED.put(handler, predicates))) {
             ((SupportsRuntimeV2Filtering) scan).filter((Predicate[]) predicates.toArray(new Predicate[0]));
         }
     }

@@ -25,7 +25,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 /**
  * An optimizer rule: conditions over partition columns only, which Spark does not push down, are evaluated here.
  *
- * A scan of ours says the values of its partitions (`narrowed_scans.py`) and is told which of them to read. The
+ * A scan of ours says the values of its partitions (`narrowed_scans.py`) and learns which of them to read. The
  * condition leaves the plan then. One that fails for a partition stays, for the query may leave out the rows.
  */
 public final class PaimonPartitionFilters extends Rule {
