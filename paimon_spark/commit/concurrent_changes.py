@@ -113,7 +113,7 @@ class ConcurrentChanges:
         self._rows_read = rows_read
         self._of_rows = of_rows
         self._harmless: set[SnapshotIdentity] = set()
-        self._keys_move = table.schema.kind.updates_across_partitions
+        self._updates_across_partitions = table.schema.kind.updates_across_partitions
 
     def check(self, latest: Snapshot | None, context: ConflictContext) -> None:
         """Check that the changes may follow ``latest``. Called in each attempt.
@@ -166,8 +166,8 @@ class ConcurrentChanges:
         if snapshot.commit_kind in _NO_ROWS_CHANGE and not takes_in:  # postponed rows are seen from then on
             return
         manifests = self._table.manifests
-        moving = self._keys_move
-        within = None if moving else range_predicate(self._table, self._changes.changed_partitions())
+        across = self._updates_across_partitions
+        within = None if across else range_predicate(self._table, self._changes.changed_partitions())
         changed = manifests.read_columns(manifests.prune_manifests(manifests.delta_manifests(snapshot), within))
         touched = self._touched(ManifestColumns.concat(list(changed)), context)
         if touched is None:
@@ -187,7 +187,7 @@ class ConcurrentChanges:
         if self._of_rows is not None:
             met: list[int] = np.flatnonzero(self._of_rows.meets(self._table, changed)).tolist() if len(changed) else []
             return places[met[0]] if met else None
-        if self._keys_move:  # as if all files were of one bucket
+        if self._updates_across_partitions:  # as if all files were of one bucket
             numbers = dict.fromkeys([*((e.partition, e.bucket) for e in self._changes.files), *places], 0)
         for entry in self._changes.files:
             numbers.setdefault((entry.partition, entry.bucket), len(numbers))

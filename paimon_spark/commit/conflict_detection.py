@@ -51,7 +51,7 @@ class ConflictContext:
     """Commit user of the latest snapshot."""
     user: str
     """Our commit user."""
-    evolves: bool = False
+    data_evolution: bool = False
     """Whether files hold some columns of rows that others hold as well (``data-evolution.enabled``)."""
 
     def conflict(self, message: str) -> CommitConflictError:
@@ -99,7 +99,7 @@ def check_conflicts(
     merged = _apply(base, delta, context)
     if context.key_types:
         _check_levels(merged, delta, context)
-    if context.evolves:
+    if context.data_evolution:
         _check_row_ranges(merged, context)
 
 

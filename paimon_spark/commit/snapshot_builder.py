@@ -282,7 +282,7 @@ class SnapshotBuilder:
             key_types=tuple(schema.field(name).type for name in schema.trimmed_primary_keys),
             base_user=latest.commit_user if latest else "",
             user=self._part.user,
-            evolves=schema.kind.evolves_columns,
+            data_evolution=schema.kind.has_data_evolution,
         )
 
     def _check_buckets_since_plan(self, changes: Changes, latest: Snapshot, context: ConflictContext) -> None:

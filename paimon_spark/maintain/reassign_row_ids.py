@@ -75,7 +75,7 @@ def reassign_row_ids(table: FileStoreTable, partitions: Predicate | None = None)
     """
     for key, wanted in (
         ("row-tracking.enabled", table.options.row_tracking_enabled),
-        ("data-evolution.enabled", table.schema.kind.evolves_columns),
+        ("data-evolution.enabled", table.schema.kind.has_data_evolution),
     ):
         if not wanted:
             raise OptionError(f"Table '{table.path}' must enable '{key}=true' before reassigning row IDs.")

@@ -66,7 +66,7 @@ def commit_deletions(
     entries = _deleted_files(table, snapshot_id, deleted)
     rows = _deleted_rows_of(entries, deleted)
     changes = changed_vectors(table, table.manifests.index_entries(table.snapshots.get(snapshot_id)), rows)
-    if table.schema.kind.evolves_columns:
+    if table.schema.kind.has_data_evolution:
         files = [entry.file for entry in entries.values()]
         known = [(file.first_row_id, file.row_count) for file in files if file.first_row_id is not None]
         how["of_rows"] = RowsRead.of(table.schema, [*known, *ranges], columns_read)

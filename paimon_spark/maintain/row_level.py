@@ -110,7 +110,7 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
         UnsupportedError: names the column or the option that prevents it.
     """
     _check_changeable(table, "UPDATE")
-    if table.schema.kind.evolves_columns:
+    if table.schema.kind.has_data_evolution:
         check_updatable_columns(table, columns)
     if not table.schema.kind.is_keyed:
         return
@@ -155,7 +155,7 @@ def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
         UnsupportedError: names the option that prevents it, and what to do.
     """
     _check_changeable(table, "MERGE INTO")
-    if deletes and table.schema.kind.evolves_columns:
+    if deletes and table.schema.kind.has_data_evolution:
         _check_changeable(table, "DELETE")
     if not table.schema.kind.is_keyed:
         return
@@ -172,8 +172,8 @@ def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
 def _check_changeable(table: FileStoreTable, statement: str) -> None:
     check_readable(table.schema)
     check_writable(table.schema)
-    evolves, marks = table.schema.kind.evolves_columns, table.options.deletion_vectors_enabled
-    if evolves and statement == "DELETE" and not marks:
+    data_evolution, marks = table.schema.kind.has_data_evolution, table.options.deletion_vectors_enabled
+    if data_evolution and statement == "DELETE" and not marks:
         raise UnsupportedError(
             "Can only perform deletion operation on data evolution tables with DeletionVector enabled. "
             "DELETE is not supported without. Set option 'deletion-vectors.enabled' = 'true'."

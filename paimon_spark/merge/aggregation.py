@@ -22,7 +22,7 @@ from paimon_spark.merge.value_aggregators import FirstNonNullValue, FirstValue, 
 from paimon_spark.spec.row_kind import RowKind, is_add, is_retract
 from paimon_spark.spec.schema import TableSchema
 
-_MOVING = (LastValue, LastNonNullValue, FirstValue, FirstNonNullValue)
+_PASSING = (LastValue, LastNonNullValue, FirstValue, FirstNonNullValue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Aggregation(MergeEngine):
     def moved_columns(self, names: Sequence[str]) -> frozenset[str]:
         """Those whose function takes the value of the first or the last row, or of the first or last with one."""
         order = set(self.layout.with_order_columns(()))
-        return frozenset(n for n in names if n not in order and isinstance(self.aggregators.get(n), _MOVING))
+        return frozenset(n for n in names if n not in order and isinstance(self.aggregators.get(n), _PASSING))
 
     def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         merging = MergeInput(rows, self.layout.sort(rows))

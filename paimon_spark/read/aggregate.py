@@ -105,15 +105,15 @@ def aggregate_snapshot(
     total = snapshot.total_record_count
     only_rows = all(call == AggregateCall("count") for call in wanted.calls)
     vectors = vectors_of(table, snapshot)
-    evolves = table.schema.kind.evolves_columns
-    whole = not (wanted.group_by or schema.kind.is_keyed or vectors or evolves) and predicate is None
+    data_evolution = table.schema.kind.has_data_evolution
+    whole = not (wanted.group_by or schema.kind.is_keyed or vectors or data_evolution) and predicate is None
     if only_rows and whole and total is not None and reads_all_files(table):
         return AggregateRows(fields, ((total,) * len(wanted.calls),))
     files = scan_files(table, snapshot, predicate, statistics=bool(_bounded_columns(table, wanted)))
     files = files.filter(files.buckets != POSTPONE_BUCKET)
     if schema.kind.is_keyed and not _is_unmerged(table, snapshot, files):
         return None
-    if evolves:
+    if data_evolution:
         anchors = anchor_mask(files)
         if not only_rows and not anchors.all():
             return None

@@ -32,7 +32,7 @@ def read_files(reader: FileRead, files: Sequence[SplitFile], predicate: Predicat
 
     Arguments and errors as of `read_data_evolution`.
     """
-    if reader.table.schema.kind.evolves_columns:
+    if reader.table.schema.kind.has_data_evolution:
         for _, batches in read_data_evolution(reader, files, predicate):
             yield from batches
     else:

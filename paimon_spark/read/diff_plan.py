@@ -52,7 +52,7 @@ def only_in_later(table: FileStoreTable, before: ManifestColumns, after: Manifes
     """Return the files that only the later state has; with data evolution all files of their rows."""
     known = set(_identities(before))
     new = np.array([identity not in known for identity in _identities(after)], dtype=bool)
-    if table.schema.kind.evolves_columns:
+    if table.schema.kind.has_data_evolution:
         for group in row_range_groups(after.file_values("_FIRST_ROW_ID"), after.row_counts.tolist()):
             new[group] = new[group].any()
     return after.filter(new)

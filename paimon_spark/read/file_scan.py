@@ -61,18 +61,20 @@ def scan_files(
     """
     partition_predicate = implied_by(predicate, table.schema.partition_keys)
     bucket = table.options.value("scan.bucket")
-    evolves = table.schema.kind.evolves_columns
+    data_evolution = table.schema.kind.has_data_evolution
     files = table.manifests.live_columns(
         snapshot,
         predicate=partition_predicate,
         bucket=None if bucket is None else int(bucket),
         statistics=statistics or predicate is not None,
-        file_filter=None if predicate is None or evolves else _file_filter(table, predicate, statistics=statistics),
+        file_filter=None
+        if predicate is None or data_evolution
+        else _file_filter(table, predicate, statistics=statistics),
     )
     since = files_since(table)
     if since is not None and len(files):
         files = files.filter(created_since(files, since))
-    if evolves and predicate is not None and len(files):
+    if data_evolution and predicate is not None and len(files):
         return files.filter(data_evolution_mask(table, files, predicate))
     if table.schema.kind.is_keyed and table.options.batch_scan_skips_level_0 and len(files):
         files = files.filter(files.levels > 0)

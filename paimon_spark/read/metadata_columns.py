@@ -67,7 +67,7 @@ def refuse_merged_splits(table: FileStoreTable, splits: Sequence[DataSplit], nam
         UnsupportedError: a file's path or position is asked for where rows are merged from several files.
     """
     asked = [name for name in names if name in _OF_FILES]
-    if table.schema.kind.evolves_columns:
+    if table.schema.kind.has_data_evolution:
         return  # each row has its place in one file, though others hold some of its columns
     if asked and not all(split.raw_convertible for split in splits):
         raise UnsupportedError(
@@ -98,7 +98,7 @@ def read_with_metadata(
     Raises:
         UnsupportedError: the rows of this split do not have one of the columns.
     """
-    evolves = table.schema.kind.evolves_columns
+    data_evolution = table.schema.kind.has_data_evolution
     refuse_merged_splits(table, (split,), names)
     columns = tuple(plan_fields)
     if _TRACKED.intersection(names):
@@ -109,7 +109,7 @@ def read_with_metadata(
     if not set(names) & set(_OF_FILES):
         parts = [(None, read(table, split, columns, predicate))]
     else:
-        groups = groups_of_rows(split.files) if evolves else [[file] for file in split.files]
+        groups = groups_of_rows(split.files) if data_evolution else [[file] for file in split.files]
         parts = [
             (group[-1], _part(table, replace(split, files=tuple(group)), columns, predicate, names, read))
             for group in map(_with_anchor_last, groups)

@@ -38,7 +38,7 @@ def planned_metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
 
     With data evolution ids of rows are among them: those of a file follow each other.
     """
-    tracked = schema.kind.evolves_columns and not schema.has_field(ROW_ID.name)
+    tracked = schema.kind.has_data_evolution and not schema.has_field(ROW_ID.name)
     return (*pruned_metadata_fields(schema), *((ROW_ID,) if tracked else ()))
 
 

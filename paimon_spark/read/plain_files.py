@@ -67,7 +67,7 @@ def holds_plain_rows(plan: ReadPlan, *, filtered: bool = False) -> bool:
         for field in plan.fields
     ):
         return False
-    if plan.table.schema.kind.evolves_columns and not all(split.raw_convertible for split in plan.splits):
+    if plan.table.schema.kind.has_data_evolution and not all(split.raw_convertible for split in plan.splits):
         return False
     has_keys = plan.table.schema.kind.is_keyed
     overlap = filtered and has_keys and plan.table.options.one_row_wins

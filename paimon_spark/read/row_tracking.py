@@ -84,7 +84,7 @@ def tracked_rows(reader: FileRead, files: Sequence[SplitFile]) -> Iterator[pa.Re
         CorruptTableError: a data file is missing or damaged, or has no row ids.
     """
     table, reader = reader.table, replace(reader, special=_STORED)
-    if table.schema.kind.evolves_columns:
+    if table.schema.kind.has_data_evolution:
         parts = read_data_evolution(reader, files, None)
     else:
         parts = ((file, reader.batches(file, None)) for file in files)
@@ -98,11 +98,11 @@ def _tracked(table: FileStoreTable, file: SplitFile, batches: Iterator[pa.Record
     for batch in batches:
         ids, numbers = batch.columns[-2:]
         taken = positions.take(batch.num_rows)
-        if ids.null_count or table.schema.kind.evolves_columns:  # there, an id in the file may be an earlier one
+        if ids.null_count or table.schema.kind.has_data_evolution:  # there, an id in the file may be an earlier one
             if file.first_row_id is None:
                 raise CorruptTableError(f"Data file {file.path} has neither row ids nor a first one.", path=file.path)
             by_position = pa.array(taken + file.first_row_id)
-            ids = by_position if table.schema.kind.evolves_columns else pc.coalesce(ids, by_position)
+            ids = by_position if table.schema.kind.has_data_evolution else pc.coalesce(ids, by_position)
         numbers = pc.fill_null(numbers, file.max_seq)
         yield pa.RecordBatch.from_arrays([*batch.columns[:-2], ids, numbers], names=batch.schema.names)
 

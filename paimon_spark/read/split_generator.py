@@ -61,7 +61,7 @@ def generate_splits(
     ranks = None
     for group in groups:
         bucket = [all_files[i] for i in group]
-        if table.schema.kind.evolves_columns:
+        if table.schema.kind.has_data_evolution:
             bins = _data_evolution_bins(bucket, share, cost, count_blobs=count_blobs)
         elif not table.schema.kind.is_keyed:
             bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]

@@ -199,7 +199,7 @@ def _change_units(table: FileStoreTable, files: ManifestColumns, kind: StepKind)
 
 
 def _row_units(table: FileStoreTable, files: ManifestColumns, group: Sequence[int]) -> list[list[int]]:
-    if not table.schema.kind.evolves_columns:
+    if not table.schema.kind.has_data_evolution:
         return [[i] for i in _in_sequence(files, group)]
     first_row_ids, counts = files.file_values("_FIRST_ROW_ID"), files.row_counts
     found = row_range_groups([first_row_ids[i] for i in group], [int(counts[i]) for i in group])

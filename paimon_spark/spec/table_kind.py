@@ -32,14 +32,14 @@ class TableKind:
         is_keyed: rows with equal primary keys are one row. Files are sorted runs with levels; reads merge them, with
             pruning by keys only; writers sort, number and merge rows, and take row kinds; commits check that key ranges
             of a level do not overlap; compaction picks sorted runs. Else rows are appended, and compaction joins files.
-        evolves_columns: files may hold some columns of rows that other files hold, too. Reads join them by position;
+        has_data_evolution: files may hold some columns of rows that other files hold, too. Reads join them by position;
             updates write columns; commits check ranges of row ids; compaction takes ranges of row ids.
     """
 
     name: str
     bucket_mode: BucketMode
     is_keyed: bool = False
-    evolves_columns: bool = False
+    has_data_evolution: bool = False
 
     @property
     def has_buckets(self) -> bool:
@@ -68,7 +68,7 @@ class TableKind:
 
 
 APPEND: Final = TableKind("append", BucketMode.BUCKET_UNAWARE)
-DATA_EVOLUTION: Final = TableKind("append with data evolution", BucketMode.BUCKET_UNAWARE, evolves_columns=True)
+DATA_EVOLUTION: Final = TableKind("append with data evolution", BucketMode.BUCKET_UNAWARE, has_data_evolution=True)
 APPEND_BUCKETED: Final = TableKind("append with buckets", BucketMode.HASH_FIXED)
 KEYED_FIXED: Final = TableKind("primary key, fixed buckets", BucketMode.HASH_FIXED, is_keyed=True)
 KEYED_DYNAMIC: Final = TableKind("primary key, dynamic buckets", BucketMode.HASH_DYNAMIC, is_keyed=True)

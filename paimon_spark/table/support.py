@@ -98,7 +98,7 @@ def check_no_global_index(table: FileStoreTable, statement: str) -> None:
     Raises:
         UnsupportedError: names the index.
     """
-    if not table.options.row_tracking_enabled or table.schema.kind.evolves_columns:
+    if not table.options.row_tracking_enabled or table.schema.kind.has_data_evolution:
         return
     snapshot = table.snapshots.latest_to_follow()
     entries = () if snapshot is None else table.manifests.index_entries(snapshot)

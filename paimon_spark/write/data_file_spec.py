@@ -162,7 +162,7 @@ def data_file_spec(
         dense_stats=bool(options.value("metadata.stats-dense-store")),
         format_options=options.to_dict(),
         write_cols=None if columns is None else tuple(names),
-        numbered_anew=schema.kind.evolves_columns,
+        numbered_anew=schema.kind.has_data_evolution,
         indexes=NO_INDEXES if changelog else FileIndexSpec.of(schema, [field.name for field in values]),
         external=ExternalPaths.of(schema),
     )

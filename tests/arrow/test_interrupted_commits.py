@@ -58,7 +58,7 @@ def _statistics(table: ArrowTable) -> None:
     commit_statistics(opened, Statistics(snapshot_id=latest.id, schema_id=latest.schema_id, merged_record_count=3))
 
 
-EVOLVING = {"row_tracking_enabled": True, "data_evolution_enabled": True, "deletion_vectors_enabled": True}
+DATA_EVOLUTION = {"row_tracking_enabled": True, "data_evolution_enabled": True, "deletion_vectors_enabled": True}
 KEYED = {"primary_keys": "k", "bucket": 1}
 CASES = {
     "append": Case(lambda table: table.append(MORE), rows=4),
@@ -72,7 +72,7 @@ CASES = {
     "compact": Case(lambda table: table.compact(), KEYED, lambda table: table.append(MORE), rows=4),
     "materialize": Case(
         lambda table: materialize_deletion_vectors(load_table(table.path)),
-        EVOLVING,
+        DATA_EVOLUTION,
         lambda table: table.delete("k = 1"),
         rows=2,
     ),

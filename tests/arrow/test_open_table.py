@@ -94,7 +94,7 @@ def test_every_kind_is_written_changed_and_read(warehouse: str, kind: str) -> No
     assert again.scan().count() == 0
 
 
-def test_a_key_that_moves_between_partitions_is_one_key(warehouse: str) -> None:
+def test_a_key_is_one_key_across_partitions(warehouse: str) -> None:
     table = new_table(warehouse, primary_keys="k", partition_keys="p")
     first = table.append([row(1, "a", "x"), row(2, "a", "x")])
     assert (first.num_affected_rows, first.num_inserted_rows, first.snapshot_id) == (2, 2, 1)

@@ -80,8 +80,8 @@ def test_a_storm_leaves_a_whole_history(tmp_path: Path, oracle: Any, turn: int) 
 
 
 VECTORS = {"deletion-vectors.enabled": "true"}
-EVOLVES = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
-APPENDS = {"append": {"bucket": "-1", **VECTORS}, "evolving": {"bucket": "-1", **EVOLVES}}
+DATA_EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+APPENDS = {"append": {"bucket": "-1", **VECTORS}, "data_evolution": {"bucket": "-1", **DATA_EVOLUTION}}
 KEYED = {
     "fixed": {"bucket": "2"},
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "20"},

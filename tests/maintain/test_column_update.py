@@ -32,14 +32,14 @@ from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.plans import plan_of
 
-EVOLVES = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+DATA_EVOLUTION = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 COLUMNS = {"k": "INT", "a": "STRING", "b": "INT", "p": "INT"}
 Make = Callable[..., FileStoreTable]
 
 
 def create(path: str, partition: list[str], options: Mapping[str, str]) -> FileStoreTable:
     fields = [DataField(i, name, parse_type(text)) for i, (name, text) in enumerate(COLUMNS.items())]
-    return create_table(path, create_schema(fields, partition_keys=partition, options={**EVOLVES, **options}))
+    return create_table(path, create_schema(fields, partition_keys=partition, options={**DATA_EVOLUTION, **options}))
 
 
 def append(table: FileStoreTable, keys: range, p: int = 0) -> None:
@@ -235,7 +235,7 @@ def put(table: FileStoreTable, rows: list[dict[str, Any]]) -> None:
 
 def test_blobs_that_do_not_change_are_left_to_older_files(tmp_path: Path) -> None:
     fields = [DataField(i, name, parse_type(text)) for i, (name, text) in enumerate([("k", "INT"), ("b", "BLOB")])]
-    table = create_table(str(tmp_path / "t"), create_schema(fields, options=EVOLVES))
+    table = create_table(str(tmp_path / "t"), create_schema(fields, options=DATA_EVOLUTION))
     put(table, [{"k": i, "b": None if i == 4 else b"old" * i} for i in range(6)])
     update(table, {1: {"b": b"new"}, 2: {"b": None}})
     assert files_of_rows(table)[-1] == ("blob", ("b",), 0, 6)
@@ -253,7 +253,12 @@ def test_blobs_that_do_not_change_are_left_to_older_files(tmp_path: Path) -> Non
 def test_vectors_have_files_of_their_own(tmp_path: Path, file_format: str) -> None:
     columns = [("k", "INT"), ("e", "VECTOR<FLOAT, 2>"), ("v", "INT"), ("f", "VECTOR<INT, 1>")]
     fields = [DataField(i, name, parse_type(text)) for i, (name, text) in enumerate(columns)]
-    options = {**EVOLVES, "file.format": "orc", "vector.file.format": file_format, "vector.target-file-size": "1 b"}
+    options = {
+        **DATA_EVOLUTION,
+        "file.format": "orc",
+        "vector.file.format": file_format,
+        "vector.target-file-size": "1 b",
+    }
     table = create_table(str(tmp_path / "t"), create_schema(fields, options=options))
     rows = 2500
     put(table, [{"k": i, "e": [i, -i], "v": i, "f": [i]} for i in range(rows)])
@@ -277,7 +282,7 @@ def test_vectors_have_files_of_their_own(tmp_path: Path, file_format: str) -> No
 def test_vectors_written_before_they_had_files_are_kept(tmp_path: Path) -> None:
     columns = [("k", "INT"), ("e", "VECTOR<FLOAT, 2>")]
     fields = [DataField(i, name, parse_type(text)) for i, (name, text) in enumerate(columns)]
-    table = create_table(str(tmp_path / "t"), create_schema(fields, options={**EVOLVES, "file.format": "avro"}))
+    table = create_table(str(tmp_path / "t"), create_schema(fields, options={**DATA_EVOLUTION, "file.format": "avro"}))
     for start in (0, 5):
         put(load_table(table.path), [{"k": i, "e": [i, i]} for i in range(start, start + 5)])
     alter_table(table, [SetOption("vector.file.format", "avro")])

@@ -16,7 +16,7 @@ from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import load_table
 from tests.support.commits import data_file, make_table, message
 
-EVOLVES = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+DATA_EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
 
 def ids(oracle: Any, name: str) -> list[tuple[Any, ...]]:
@@ -27,7 +27,7 @@ def ids(oracle: Any, name: str) -> list[tuple[Any, ...]]:
 @pytest.mark.oracle
 def test_ids_of_a_partition_lie_together(oracle: Any) -> None:
     name = oracle.fresh_name("reassigned")
-    oracle.create(name, [("id", "INT"), ("pt", "STRING"), ("v", "INT")], partition=["pt"], options=EVOLVES)
+    oracle.create(name, [("id", "INT"), ("pt", "STRING"), ("v", "INT")], partition=["pt"], options=DATA_EVOLUTION)
     for k, pt in enumerate("ababa"):
         oracle.write(name, [(k, pt, k)])
     assert ids(oracle, name) == [(0, "a", 0), (1, "b", 1), (2, "a", 2), (3, "b", 3), (4, "a", 4)]
@@ -54,13 +54,13 @@ def test_what_has_no_ids_is_reported(tmp_path: Any) -> None:
     with pytest.raises(OptionError, match=r"data-evolution\.enabled=true"):
         reassign_row_ids(make_table(tmp_path / "tracked", **{"row-tracking.enabled": "true"}))
     with pytest.raises(OptionError, match="empty table"):
-        reassign_row_ids(make_table(tmp_path / "empty", **EVOLVES))
+        reassign_row_ids(make_table(tmp_path / "empty", **DATA_EVOLUTION))
 
 
 @pytest.mark.parametrize("always", [False, True])
 def test_rivals_may_be_faster(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
     quick = {"commit.max-retries": "1", "commit.min-retry-wait": "1 ms"}
-    table = make_table(tmp_path / "t", partition=["dt"], **EVOLVES, **quick)
+    table = make_table(tmp_path / "t", partition=["dt"], **DATA_EVOLUTION, **quick)
     for number, dt in enumerate("aba"):
         commit(table, [message(table, data_file(table, {number: "x"}, partition=dt), partition=dt)])
     publish, lost = file_store_commit.publish_snapshot, []

@@ -23,7 +23,7 @@ ID = ROW_ID.name
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> ReadPlan:
     """Three files of two rows each."""
-    path = tmp_path_factory.mktemp("evolving") / "t"
+    path = tmp_path_factory.mktemp("data_evolution") / "t"
     table = create_table(str(path), pa.schema([("k", pa.int32())]), **TRACKED, **{"data-evolution.enabled": "true"})
     for k in (0, 2, 4):
         table.append(pa.table({"k": pa.array([k, k + 1], pa.int32())}))

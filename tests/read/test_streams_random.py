@@ -45,7 +45,7 @@ DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
 TABLES: dict[str, dict[str, str]] = {
     "append": {"bucket": "-1"},
     "append buckets": {"bucket": "2", "bucket-key": "k"},
-    "append evolving": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+    "append data evolution": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
     **{
         f"{engine}{producer}": {**of_engine, **of_producer}
         for engine, of_engine in ENGINES.items()

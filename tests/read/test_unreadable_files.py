@@ -25,7 +25,7 @@ KINDS = {
     "keys": {"primary-key": "k", "bucket": "1", "write-only": "true"},
     "changes": {"primary-key": "k", "bucket": "1", "write-only": "true", "changelog-producer": "input"},
     "tracked": {"row-tracking.enabled": "true"},
-    "evolving": {"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+    "data_evolution": {"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
 }
 
 
@@ -85,7 +85,7 @@ def test_what_a_table_has_stored_does_not_count(tmp_path: Path) -> None:
         keys(path)
 
 
-@pytest.mark.parametrize("kind", ["append", "keys", "evolving"])
+@pytest.mark.parametrize("kind", ["append", "keys", "data_evolution"])
 def test_statements_that_change_rows_and_compactions_never_do(tmp_path: Path, kind: str) -> None:
     path, file = made(tmp_path, kind)
     file.unlink()

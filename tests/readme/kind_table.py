@@ -57,9 +57,9 @@ def kinds() -> Iterator[Kind]:
     yield Kind("append, fixed buckets", {"bucket": "2", "bucket-key": "k"}, ALL)
     yield Kind("append, deletion vectors", {"deletion-vectors.enabled": "true"}, ALL)
     yield Kind("append, row tracking", {"row-tracking.enabled": "true"}, ALL)
-    evolving = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
-    yield Kind("append, data evolution", evolving, ALL, refused=("DELETE",))
-    yield Kind("append, data evolution, deletion vectors", {**evolving, "deletion-vectors.enabled": "true"}, ALL)
+    data_evolution = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    yield Kind("append, data evolution", data_evolution, ALL, refused=("DELETE",))
+    yield Kind("append, data evolution, deletion vectors", {**data_evolution, "deletion-vectors.enabled": "true"}, ALL)
     yield Kind("keys, fixed buckets", KEY, NEWEST)
     yield Kind("keys, dynamic buckets", {**KEY, "bucket": "-1"}, NEWEST)
     yield Kind("keys across partitions", {**KEY, "bucket": "-1"}, NEWEST, partitioned=True)

@@ -17,7 +17,7 @@ from paimon_spark.table.table import load_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.catalog("blobs")]
 
-EVOLVES = "'row-tracking.enabled'='true', 'data-evolution.enabled'='true'"
+DATA_EVOLUTION = "'row-tracking.enabled'='true', 'data-evolution.enabled'='true'"
 
 
 @pytest.fixture(params=["catalog", "statement"])
@@ -32,7 +32,7 @@ def test_blobs_and_vectors(sql: Callable[[str], list[object]], warehouse: Path, 
     sql("DROP TABLE IF EXISTS blobs.db.t")
     sql(
         "CREATE TABLE blobs.db.t (k INT, pic BINARY, emb ARRAY<FLOAT>) TBLPROPERTIES ('blob-field'='pic', "
-        f"'vector-field'='emb', 'field.emb.vector-dim'='2', {EVOLVES})"
+        f"'vector-field'='emb', 'field.emb.vector-dim'='2', {DATA_EVOLUTION})"
     )
     path = str(warehouse / "db.db" / "t")
     assert [field.type.sql() for field in load_table(path).schema.fields] == ["INT", "BLOB", "VECTOR<FLOAT, 2>"]
@@ -50,7 +50,7 @@ def test_blobs_and_vectors(sql: Callable[[str], list[object]], warehouse: Path, 
 
 def test_types_that_do_not_fit_are_reported(sql: Callable[[str], list[object]]) -> None:
     for options, text in (
-        (f"'blob-field'='k', {EVOLVES}", "must be binary"),
+        (f"'blob-field'='k', {DATA_EVOLUTION}", "must be binary"),
         ("'blob-field'='pic'", "ata evolution config must enabled"),
         ("'vector-field'='emb'", "vector-dim"),
         ("'vector-field'='emb', 'field.emb.vector-dim'='x'", "for 'field.emb.vector-dim', but got: x\\."),
@@ -65,7 +65,7 @@ def test_arrays_and_maps_of_blobs(sql: Callable[[str], list[object]], warehouse:
     sql("DROP TABLE IF EXISTS blobs.db.many")
     sql(
         "CREATE TABLE blobs.db.many (k INT, pics ARRAY<BINARY> COMMENT '__BLOB_FIELD; pictures', "
-        f"parts MAP<STRING, BINARY>, v INT) TBLPROPERTIES ('blob-field'='parts', {EVOLVES})"
+        f"parts MAP<STRING, BINARY>, v INT) TBLPROPERTIES ('blob-field'='parts', {DATA_EVOLUTION})"
     )
     assert load_table(str(warehouse / "db.db" / "many")).schema.field("pics").description == "pictures"
     kinds = [field.type.sql() for field in load_table(str(warehouse / "db.db" / "many")).schema.fields]
@@ -79,10 +79,11 @@ def test_arrays_and_maps_of_blobs(sql: Callable[[str], list[object]], warehouse:
 def test_descriptors_and_views(sql: Callable[[str], list[object]], warehouse: Path, spark: SparkSession) -> None:
     for name in ("described", "source"):
         sql(f"DROP TABLE IF EXISTS blobs.db.{name}")
-    sql(f"CREATE TABLE blobs.db.source (k INT, pic BINARY COMMENT '__BLOB_FIELD') TBLPROPERTIES ({EVOLVES})")
+    sql(f"CREATE TABLE blobs.db.source (k INT, pic BINARY COMMENT '__BLOB_FIELD') TBLPROPERTIES ({DATA_EVOLUTION})")
     sql("INSERT INTO blobs.db.source VALUES (1, X'01'), (2, X'0202'), (3, NULL)")
     sql(
-        f"CREATE TABLE blobs.db.described (k INT, d BINARY COMMENT '__BLOB_DESCRIPTOR_FIELD') TBLPROPERTIES ({EVOLVES})"
+        "CREATE TABLE blobs.db.described (k INT, d BINARY COMMENT '__BLOB_DESCRIPTOR_FIELD') "
+        f"TBLPROPERTIES ({DATA_EVOLUTION})"
     )
     sql("ALTER TABLE blobs.db.described ADD COLUMN v BINARY COMMENT '__BLOB_VIEW_FIELD; of source'")
     path = str(warehouse / "db.db" / "source")

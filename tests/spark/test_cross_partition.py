@@ -19,7 +19,7 @@ from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark
 
-CATALOG = "moving"
+CATALOG = "cross_partition"
 COLUMNS = "p int, k int not null, v int, w string"
 KEYS = {"primary-key": "k", "partition": "p", "bucket": "-1"}
 _numbers = itertools.count()
@@ -28,7 +28,7 @@ Door = Callable[[DataFrame, str], object]
 
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    root = str(tmp_path_factory.mktemp("moving"))
+    root = str(tmp_path_factory.mktemp("cross_partition"))
     paimon_spark.register_catalog(spark, CATALOG, warehouse=root)
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.d")
     yield root

@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark import PaimonTable
-from paimon_spark.spark.jobs import cross_partition
 from tests.support import seeds
 from tests.support.cross_partition import COLUMNS, Model
 from tests.support.levels import check_files
@@ -21,12 +20,16 @@ from tests.support.levels import check_files
 pytestmark = [pytest.mark.spark, pytest.mark.peer]
 
 STEPS = 4
-MOVING = {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}
+CROSS_PARTITION = {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}
 POSTPONED = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "postpone.target-row-num-per-bucket": "5"}
 TABLES: dict[str, dict[str, str]] = {
-    "moving, deduplicate": {**MOVING},
-    "moving, partial-update": {**MOVING, "merge-engine": "partial-update", "file.format": "orc"},
-    "moving, aggregation": {**MOVING, "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
+    "cross-partition, deduplicate": {**CROSS_PARTITION},
+    "cross-partition, partial-update": {**CROSS_PARTITION, "merge-engine": "partial-update", "file.format": "orc"},
+    "cross-partition, aggregation": {
+        **CROSS_PARTITION,
+        "merge-engine": "aggregation",
+        "fields.n.aggregate-function": "sum",
+    },
     "postponed": {**POSTPONED},
     "postponed, partial-update": {**POSTPONED, "merge-engine": "partial-update", "file.format": "avro"},
 }
@@ -34,14 +37,14 @@ TABLES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_writes_by_turns(spark: SparkSession, oracle: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    chance = seeds.chance("moving keys", kind)
-    options, moving = TABLES[kind], kind.startswith("moving")
+    chance = seeds.chance("cross-partition updates", kind)
+    options, cross_partition = TABLES[kind], kind.startswith("cross-partition")
     name = f"turns.t{list(TABLES).index(kind)}"
-    key = ["k"] if moving else ["k", "p"]
+    key = ["k"] if cross_partition else ["k", "p"]
     oracle.create(name, COLUMNS, pk=key, partition=["p"], options={**options, "write-only": "true"})
     path = str(Path(str(oracle.warehouse)) / "turns.db" / name.partition(".")[2])
     table = PaimonTable.for_path(spark, path)
-    model = Model(options.get("merge-engine", "deduplicate"), moving=moving)
+    model = Model(options.get("merge-engine", "deduplicate"), cross_partition=cross_partition)
     for step in range(STEPS):
         keys = [chance.randrange(16) for _ in range(chance.randint(1, 8))]
         values = [(chance.choice([None, "a", "b"]), chance.choice([None, step])) for _ in keys]
@@ -55,12 +58,12 @@ def test_writes_by_turns(spark: SparkSession, oracle: Any, kind: str, monkeypatc
             oracle.write(name, rows)
         for row in rows:
             model.put(row)
-        if not moving or chance.random() < 0.3:
+        if not cross_partition or chance.random() < 0.3:
             table.compact(compact_strategy=chance.choice(["full", "minor"]))
         done = f"step {step}: {'ours' if ours else 'Java'} {rows}"
         assert sorted((tuple(row) for row in table.to_df().collect()), key=repr) == model.sorted_rows(), done
         assert sorted(oracle.rows(name), key=repr) == model.sorted_rows(), done
         check_files(path)
-    if moving:
+    if cross_partition:
         oracle.compact(name)
         assert sorted((tuple(row) for row in table.to_df().collect()), key=repr) == model.sorted_rows()

@@ -24,11 +24,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.catalog("lost", current=True, by_te
 
 _numbers = itertools.count()
 VECTORS = {"deletion-vectors.enabled": "true"}
-EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", **VECTORS}
+DATA_EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", **VECTORS}
 KINDS = {
     "append": {},
     "vectors": VECTORS,
-    "evolving": EVOLVING,
+    "data_evolution": DATA_EVOLUTION,
     "fixed": {"primary-key": "k", "bucket": "2"},
     "dynamic": {"primary-key": "k"},
     "postponed": {"primary-key": "k", "bucket": "-2"},

@@ -30,7 +30,7 @@ KINDS = {
     "vectors": {"deletion-vectors.enabled": "true"},
     "tracked": {"row-tracking.enabled": "true"},
     "tracked, vectors": {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
-    "evolving": {
+    "data_evolution": {
         "row-tracking.enabled": "true",
         "data-evolution.enabled": "true",
         "deletion-vectors.enabled": "true",
@@ -67,7 +67,7 @@ def test_every_clause(spark: SparkSession, warehouse: Path, kind: str) -> None:
     if "row-tracking.enabled" in KINDS[kind]:
         found = spark.sql(f"SELECT _ROW_ID, _SEQUENCE_NUMBER FROM {table} ORDER BY k").collect()
         assert [row[0] for row in found] == [0, 1, 2, 3], "row ids stay"
-        if kind != "evolving":  # there, files of columns give all rows of their group a new number
+        if kind != "data_evolution":  # there, files of columns give all rows of their group a new number
             assert [row[1] for row in found] == [1, 2, 1, 2]
     # the source reads the target, at the same snapshot
     spark.sql(
@@ -87,13 +87,13 @@ def test_every_clause(spark: SparkSession, warehouse: Path, kind: str) -> None:
     found = spark.sql(f"SELECT commit_kind, operation FROM `{table}$snapshots` WHERE operation <> 'WRITE'").collect()
     insert_only = ("APPEND", "MERGE")
     others = insert_only if "primary-key" in KINDS[kind] else ("OVERWRITE", "MERGE")
-    if kind == "evolving":
+    if kind == "data_evolution":
         assert {row[1] for row in found} == {"MERGE"}
         return
     assert [tuple(row) for row in found] == [others, others, insert_only, others]
 
 
-@pytest.mark.parametrize("kind", ["keyed", "append", "evolving"])
+@pytest.mark.parametrize("kind", ["keyed", "append", "data_evolution"])
 def test_a_row_that_is_matched_twice(spark: SparkSession, warehouse: Path, kind: str) -> None:
     table = create(spark, "k INT, v STRING, n INT", ABC, **KINDS[kind])
     twice = "(SELECT 2 AS k, id AS n FROM range(2)) s"
@@ -221,7 +221,7 @@ def test_other_doors(spark: SparkSession, warehouse: Path) -> None:
                   "WHEN MATCHED THEN DELETE")  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["keyed", "append", "vectors", "evolving"])
+@pytest.mark.parametrize("kind", ["keyed", "append", "vectors", "data_evolution"])
 def test_what_came_between_is_counted(
     spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -231,7 +231,7 @@ def test_what_came_between_is_counted(
         f"MERGE INTO {name} t USING (SELECT id AS k FROM range(1, 3)) s ON t.k = s.k "
         "WHEN MATCHED THEN UPDATE SET n = t.n + 1 WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 1)"
     )
-    place = {"keyed": "write_shuffled", "evolving": "merge_columns"}.get(kind, "merge_rows")
+    place = {"keyed": "write_shuffled", "data_evolution": "merge_columns"}.get(kind, "merge_rows")
     original, calls = getattr(merge, place), []
 
     def late(*args: object, **more: object) -> object:

@@ -105,8 +105,10 @@ def test_explain(spark: SparkSession, warehouse: Path) -> None:
         assert [said in by_catalog, said in by_text] == [True, True], (clauses, by_catalog, by_text)
     rewrite = spark.sql("EXPLAIN MERGE INTO plain t USING s ON t.k = s.k WHEN MATCHED THEN DELETE").collect()[0][0]
     assert "file rewrite (" in rewrite
-    evolving = f"EXPLAIN MERGE WITH SCHEMA EVOLUTION INTO paimon.`{path}` t USING (SELECT 1 k, 2 x) s ON t.k = s.k "
-    assert "key lookup (" in paimon_spark.sql(spark, evolving + "WHEN MATCHED THEN UPDATE SET *").collect()[0][0]
+    data_evolution = (
+        f"EXPLAIN MERGE WITH SCHEMA EVOLUTION INTO paimon.`{path}` t USING (SELECT 1 k, 2 x) s ON t.k = s.k "
+    )
+    assert "key lookup (" in paimon_spark.sql(spark, data_evolution + "WHEN MATCHED THEN UPDATE SET *").collect()[0][0]
     refused = "MERGE INTO t USING s ON t.k = s.k WHEN NOT MATCHED THEN INSERT (v) VALUES (s.v)"
     assert "MERGE INTO db.t ON" in spark.sql(f"EXPLAIN {refused}").collect()[0][0]
     with pytest.raises(PySparkException, match="No assignment for 'k'"):

@@ -22,12 +22,13 @@ TABLES = {
         "PARTITIONED BY (p)",
         "'primary-key' = 'a,b,p', 'bucket' = '-1', 'dynamic-bucket.target-row-num' = '2'",
     ),
-    "moving": ("PARTITIONED BY (p)", "'primary-key' = 'a,b', 'bucket' = '-1'"),
+    "cross_partition": ("PARTITIONED BY (p)", "'primary-key' = 'a,b', 'bucket' = '-1'"),
 }
 
 
 @pytest.mark.parametrize(
-    ("kind", "front"), [("fixed", "catalog"), ("dynamic", "text"), ("moving", "catalog"), ("moving", "text")]
+    ("kind", "front"),
+    [("fixed", "catalog"), ("dynamic", "text"), ("cross_partition", "catalog"), ("cross_partition", "text")],
 )
 def test_statements_of_null_keys(spark: SparkSession, warehouse: Path, oracle: Any, kind: str, front: str) -> None:
     run: Callable[[str], Any] = spark.sql
@@ -59,7 +60,7 @@ def test_statements_of_null_keys(spark: SparkSession, warehouse: Path, oracle: A
     assert [tuple(row) for row in run(f"SELECT v FROM {name} WHERE a IS NULL AND b = 'x'").collect()] == [(18,)]
     run(f"DELETE FROM {name} WHERE b IS NULL AND a = 1")
     assert rows() == [(1, "x", 1, 4), (2, None, 1, 50), (3, None, 1, 8), (None, "x", 1, 18), (None, None, None, 31)]
-    if kind == "moving":
+    if kind == "cross_partition":
         run(f"INSERT INTO {name} VALUES (NULL, NULL, 5, 9)")
         assert (None, None, 5, 9) in rows()
         assert len(rows()) == 5

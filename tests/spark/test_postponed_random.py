@@ -42,7 +42,7 @@ class Postponed:
         oracle.create(self.name, COLUMNS, pk=["k", "p"], partition=["p"], options={**POSTPONED, **options})
         self.path = oracle.location(self.name).removeprefix("file:")
         self.table = PaimonTable.for_path(spark, self.path)
-        self.model, self.pending = Model(engine, moving=False), list[tuple[Row, str]]()
+        self.model, self.pending = Model(engine, cross_partition=False), list[tuple[Row, str]]()
 
     def rows(self, rng: random.Random) -> list[tuple[Row, str]]:
         """Some rows, all of other keys, and their kinds."""
@@ -103,7 +103,7 @@ class Postponed:
         assert {entry.total_buckets for entry in entries if entry.bucket >= 0} <= {2}
         assert any(entry.bucket == -2 for entry in entries) == bool(self.pending), done
         if self.pending:
-            both = Model(self.engine, moving=False)
+            both = Model(self.engine, cross_partition=False)
             both.rows = dict(self.model.rows)
             for row, kind in self.pending:
                 put(both, row, kind)

@@ -33,7 +33,7 @@ KINDS: dict[str, dict[str, str]] = {
     "partitioned": {"partition": "p"},
     "fixed": {"primary-key": "k", "bucket": "2"},
     "dynamic": {"primary-key": "k"},
-    "moving": {"primary-key": "k", "partition": "p", "bucket": "-1"},
+    "cross_partition": {"primary-key": "k", "partition": "p", "bucket": "-1"},
     "postponed": {"primary-key": "k", "bucket": "-2"},
     "lookup": {"primary-key": "k", "bucket": "2", "changelog-producer": "lookup"},
     "vectors": {"primary-key": "k", "bucket": "2", "deletion-vectors.enabled": "true"},

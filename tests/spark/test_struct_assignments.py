@@ -106,7 +106,7 @@ def test_other_fields_are_refused(structs: SparkSession, run: Run, kind: str, va
 NARROW = "(SELECT n AS id, named_struct('zip', '9') AS s, array(named_struct('b', '20')) AS l, {} AS m FROM {})".format(
     "map('k', named_struct('b', named_struct('y', 4)))", "VALUES (1), (2) AS v(n)"
 )
-EVOLVING = "MERGE WITH SCHEMA EVOLUTION INTO {} t USING {} n ON t.id = n.id WHEN {}"
+DATA_EVOLUTION = "MERGE WITH SCHEMA EVOLUTION INTO {} t USING {} n ON t.id = n.id WHEN {}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -114,11 +114,11 @@ def test_fields_that_the_source_lacks(structs: SparkSession, run: Run, kind: str
     """UPDATE * keeps those of STRUCTs, as in the official connector; elsewhere they are null."""
     name = made(structs, kind)
     stars = "MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    run(EVOLVING.format(name, NARROW, stars)).collect()
+    run(DATA_EVOLUTION.format(name, NARROW, stars)).collect()
     deep = ([(None, "20")], {"k": (None, (None, 4))})
     assert rows(structs, name) == [(1, ("C", "9"), *deep), (2, (None, "9"), *deep)]
     explicit = "MATCHED AND t.id = 1 THEN UPDATE SET s = n.s, l = n.l WHEN MATCHED THEN UPDATE SET id = t.id"
-    run(EVOLVING.format(name, NARROW, explicit)).collect()
+    run(DATA_EVOLUTION.format(name, NARROW, explicit)).collect()
     assert rows(structs, name)[0] == (1, (None, "9"), *deep)
 
 
@@ -131,7 +131,7 @@ def test_nulls_and_fields_that_the_source_lacks(structs: SparkSession, run: Run)
     new = "named_struct('r', named_struct('c', 30), 'a', 10)"
     source = f"(SELECT * FROM VALUES (1, {new}), (2, {new}), (3, NULL), (4, NULL), (5, NULL) AS v(id, s))"
     stars = "MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    run(EVOLVING.format(name, source, stars)).collect()
+    run(DATA_EVOLUTION.format(name, source, stars)).collect()
     assert rows(structs, name) == [
         (1, (10, (2, 30))),
         (2, (10, (None, 30))),

@@ -24,7 +24,7 @@ from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table, load_table
 
 BYTES = VarBinaryType(VarBinaryType.MAX)
-EVOLVES = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+DATA_EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
 
 def column(kind: DataType, comment: str | None, name: str = "c") -> DataField:
@@ -93,7 +93,7 @@ def test_comments_that_do_not_fit(kind: DataType, comment: str, text: str) -> No
 
 def test_columns_that_are_added_and_dropped(tmp_path: Path) -> None:
     fields = [DataField(0, "k", IntType()), DataField(1, "r", RowType((DataField(2, "x", IntType()),)))]
-    table = create_table(str(tmp_path / "t"), create_schema(fields, options=EVOLVES))
+    table = create_table(str(tmp_path / "t"), create_schema(fields, options=DATA_EVOLUTION))
     alter_table(table, [AddColumn(("pic",), BYTES, "__BLOB_FIELD; a picture")])
     alter_table(load_table(table.path), [AddColumn(("d",), BYTES, "__BLOB_DESCRIPTOR_FIELD")])
     schema = load_table(table.path).schema

@@ -12,14 +12,14 @@ COLUMNS = [("k", "INT NOT NULL"), ("p", "INT NOT NULL"), ("v", "STRING"), ("n", 
 class Model:
     """The rows of a table as a dict of keys."""
 
-    def __init__(self, engine: str, *, moving: bool) -> None:
+    def __init__(self, engine: str, *, cross_partition: bool) -> None:
         self.engine = engine
-        self.moving = moving
+        self.cross_partition = cross_partition
         self.rows: dict[Any, Row] = {}
 
     def put(self, row: Row) -> None:
         k, p, v, n = row
-        key = k if self.moving else (k, p)
+        key = k if self.cross_partition else (k, p)
         old = self.rows.get(key)
         if old is None or self.engine == "deduplicate":
             self.rows[key] = row

@@ -20,13 +20,13 @@ KEYED = {"primary_key": "id", "options": {"bucket": "2"}}
 PLAIN: dict[str, Any] = {}
 VECTORS = {"options": {"deletion-vectors.enabled": "true"}}
 COLUMNS = {"options": {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}}
-MOVING = {"primary_key": "id", "partition_by": "p", "options": {"bucket": "-1"}}
+CROSS_PARTITION = {"primary_key": "id", "partition_by": "p", "options": {"bucket": "-1"}}
 KINDS: dict[str, dict[str, Any]] = {
     "keyed": KEYED,
     "plain": PLAIN,
     "vectors": VECTORS,
-    "evolving": COLUMNS,
-    "moving": MOVING,
+    "data_evolution": COLUMNS,
+    "cross_partition": CROSS_PARTITION,
 }
 
 
@@ -53,32 +53,32 @@ def check_counts(spark: Any, root: str, kind: str) -> None:
     is_same(counts(t.append(six)), (6, 0, 0, 6))
     is_same(counts(t.update({"v": "'b'"}, "id < 3")), (3, 3, 0, 0))
     is_same(counts(t.update({"v": "'b'"}, "id > 99")), (0, 0, 0, 0))
-    if kind != "evolving":
+    if kind != "data_evolution":
         done = t.delete("id = 0 or id = 1")
         is_same(counts(done), (2, 0, 2, 0))
         assert done.snapshot_id is not None
-    is_same(counts(t.delete("id = 99") if kind != "evolving" else t.update({"v": "'c'"}, "false")), (0, 0, 0, 0))
+    is_same(counts(t.delete("id = 99") if kind != "data_evolution" else t.update({"v": "'c'"}, "false")), (0, 0, 0, 0))
     source = _source(
         spark, (2, "m", "x"), (3, "m", "y"), (4, "gone", "x"), (7, "new", "y"), (8, "new", "x"), (9, "no", "y")
     )
     merge = t.merge(source, "id")
-    if kind != "evolving":
+    if kind != "data_evolution":
         merge = merge.when_matched_delete(condition="source.v = 'gone'")
     else:
         merge = merge.when_matched_update({"v": "source.v"}, condition="source.v = 'gone'")
     merge = merge.when_matched_update({"v": "source.v"}).when_not_matched_insert(condition="source.v = 'new'")
     found = counts(merge.execute())
-    wanted: dict[str, tuple[int | None, ...]] = {"evolving": (5, 3, 0, 2), "moving": (None, 2, None, 2)}
+    wanted: dict[str, tuple[int | None, ...]] = {"data_evolution": (5, 3, 0, 2), "cross_partition": (None, 2, None, 2)}
     is_same(found, wanted.get(kind, (5, 2, 1, 2)))
-    if kind in ("keyed", "moving"):
+    if kind in ("keyed", "cross_partition"):
         is_same(counts(t.upsert(source)), (6, None, 0, None))
         upsert = t.merge(source, "id").when_matched_update().when_not_matched_insert().execute()
         assert upsert.num_affected_rows == 6, upsert
     else:
-        is_same(counts(t.upsert(source, on="id")), (6, 5, 0, 1) if kind == "evolving" else (6, 4, 0, 2))
+        is_same(counts(t.upsert(source, on="id")), (6, 5, 0, 1) if kind == "data_evolution" else (6, 4, 0, 2))
     is_same(counts(t.overwrite(six)), (6, 0, 0, 6))
     emptied = counts(t.delete())
-    known = kind in ("plain", "evolving")
+    known = kind in ("plain", "data_evolution")
     assert emptied == ((6, 0, 6, 0) if known else (None, 0, None, 0)), emptied
 
 

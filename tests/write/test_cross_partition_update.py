@@ -35,7 +35,7 @@ KNOWN = st.dictionaries(st.sampled_from(range(6)), st.tuples(st.sampled_from([No
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("moving")
+    return tmp_path_factory.mktemp("cross_partition")
 
 
 def make(folder: Path, engine: str, budget: str) -> FileStoreTable:

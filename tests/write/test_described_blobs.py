@@ -31,7 +31,7 @@ from paimon_spark.write.task_write import write_batches
 from tests.support.memory import arrow_peak
 from tests.support.plans import plan_of
 
-EVOLVES = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+DATA_EVOLUTION = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 KEYED = {"bucket": "1", "write-only": "true"}
 FIELDS = [DataField(0, "k", IntType(nullable=False)), DataField(1, "d", BlobType()), DataField(2, "v", IntType())]
 
@@ -61,7 +61,7 @@ def values(path: str, **options: Any) -> dict[int, Any]:
     return {row["k"]: row["d"] for row in read(path, **options)}
 
 
-@pytest.fixture(params=[EVOLVES, KEYED], ids=["evolves", "keyed"])
+@pytest.fixture(params=[DATA_EVOLUTION, KEYED], ids=["evolves", "keyed"])
 def kind(request: pytest.FixtureRequest) -> dict[str, str]:
     """Options of a kind of table."""
     options: dict[str, str] = request.param
@@ -111,7 +111,7 @@ def test_only_files_that_the_caller_allows_are_read(tmp_path: Path, raw: Path, k
             values(path)
         with pytest.raises(UnsupportedError, match="'blob-descriptor-paths'"):
             values(path, **{"blob-descriptor-paths": f"{tmp_path}/ra"})
-        if kind is EVOLVES:
+        if kind is DATA_EVOLUTION:
             break
     assert warehouse_of("/a/t") is None
     assert warehouse_of("s3://b/wh/db.db/t") == "s3://b/wh"
@@ -195,7 +195,7 @@ def test_values_that_are_descriptors_are_copied(tmp_path: Path, raw: Path, kind:
     assert values(path) == {1: b"1234", 2: b"plain", 3: b"89"}
     assert {row["k"]: row["many"] for row in read(path)} == {1: [b"x", b"89", None], 2: None, 3: []}
     # descriptors that a read of one table gives are values for another
-    other = table(tmp_path, "other", KEYED if kind is EVOLVES else EVOLVES)
+    other = table(tmp_path, "other", KEYED if kind is DATA_EVOLUTION else DATA_EVOLUTION)
     write(other, [(r["k"], r["d"], 0) for r in read(path, **{"blob-as-descriptor": "true"})])
     assert values(other) == {1: b"1234", 2: b"plain", 3: b"89"}
     with pytest.raises(DataError, match="names a BLOB of another table"):
@@ -203,7 +203,7 @@ def test_values_that_are_descriptors_are_copied(tmp_path: Path, raw: Path, kind:
 
 
 def test_what_cannot_be_fetched_may_be_null(tmp_path: Path, raw: Path) -> None:
-    path = table(tmp_path, "t", EVOLVES, [*FIELDS, DataField(3, "many", ArrayType(BlobType()))])
+    path = table(tmp_path, "t", DATA_EVOLUTION, [*FIELDS, DataField(3, "many", ArrayType(BlobType()))])
     missing, failing_one = descriptor(f"{raw}x", 0, 1), descriptor(f"{raw.parent}/sub", 0, 1)
     given = {"blob-descriptor-paths": str(raw.parent)}
     for row in ((1, missing, 1, None), (1, None, 1, [missing])):
@@ -225,7 +225,7 @@ def test_what_cannot_be_fetched_may_be_null(tmp_path: Path, raw: Path) -> None:
 
 
 def test_views_are_resolved(tmp_path: Path, kind: dict[str, str]) -> None:
-    source = table(tmp_path, "source", EVOLVES)
+    source = table(tmp_path, "source", DATA_EVOLUTION)
     write(source, [(k, None if k == 2 else b"%d" % k * k, k) for k in range(5)])
     write(source, [(k, b"%d" % k * k, k) for k in range(5, 9)])
     path = table(tmp_path, "views", {**kind, "blob-view-field": "d"})
@@ -241,7 +241,7 @@ def test_views_are_resolved(tmp_path: Path, kind: dict[str, str]) -> None:
     write(again, [(k, place, k) for k, place in places.items()])
     assert values(again) == wanted
     # a view of a view
-    if kind is EVOLVES:
+    if kind is DATA_EVOLUTION:
         deeper = table(tmp_path, "deeper", {**kind, "blob-view-field": "d"})
         write(deeper, [(1, blob_view("db.views", 1, 4), 1), (2, blob_view("db.views", 1, 2), 1)])
         assert values(deeper) == {1: b"4444", 2: None}
@@ -250,9 +250,9 @@ def test_views_are_resolved(tmp_path: Path, kind: dict[str, str]) -> None:
 
 
 def test_views_that_name_nothing_are_reported(tmp_path: Path) -> None:
-    source = table(tmp_path, "source", EVOLVES)
+    source = table(tmp_path, "source", DATA_EVOLUTION)
     write(source, [(1, b"x", 1)])
-    path = table(tmp_path, "views", {**EVOLVES, "blob-view-field": "d"})
+    path = table(tmp_path, "views", {**DATA_EVOLUTION, "blob-view-field": "d"})
     cases: list[tuple[bytes, type[PaimonError], str]] = [
         (blob_view("db.source", 1, 7), DataError, "no row with _ROW_ID 7"),
         (blob_view("db.source", 9, 0), DataError, "Cannot find blob fieldId 9"),
@@ -264,14 +264,16 @@ def test_views_that_name_nothing_are_reported(tmp_path: Path) -> None:
         (blob_view("db.source", 1, 0)[:-3], DataError, "is no BLOB view"),
     ]
     for bad, error, text in cases:
-        alone = table(tmp_path, f"v{cases.index((bad, error, text))}", {**EVOLVES, "blob-view-field": "d"})
+        alone = table(tmp_path, f"v{cases.index((bad, error, text))}", {**DATA_EVOLUTION, "blob-view-field": "d"})
         loop = path if text == "in a circle" else alone
         write(loop, [(1, bad, 1)])
         with pytest.raises(error, match=text):
             values(loop)
     keyed = table(tmp_path, "keyed", KEYED)
     write(keyed, [(1, b"x", 1)])
-    write(alone := table(tmp_path, "w", {**EVOLVES, "blob-view-field": "d"}), [(1, blob_view("db.keyed", 1, 0), 1)])
+    write(
+        alone := table(tmp_path, "w", {**DATA_EVOLUTION, "blob-view-field": "d"}), [(1, blob_view("db.keyed", 1, 0), 1)]
+    )
     with pytest.raises(UnsupportedError, match="row tracking"):
         values(alone)
 
@@ -297,7 +299,7 @@ def test_large_values_are_copied_in_parts(tmp_path: Path) -> None:
     raw.parent.mkdir()
     with raw.open("wb") as file:
         file.truncate(size)
-    for name, options in (("evolves", EVOLVES), ("keyed", KEYED)):
+    for name, options in (("evolves", DATA_EVOLUTION), ("keyed", KEYED)):
         path = table(tmp_path, name, options)
         tracemalloc.start()
         with arrow_peak() as peak:
@@ -312,7 +314,7 @@ def test_large_values_are_copied_in_parts(tmp_path: Path) -> None:
 
 def test_blob_files_count_for_splits_where_they_are_read(tmp_path: Path) -> None:
     path = table(
-        tmp_path, "t", {**EVOLVES, "source.split.target-size": "100 kb", "source.split.open-file-cost": "1 kb"}
+        tmp_path, "t", {**DATA_EVOLUTION, "source.split.target-size": "100 kb", "source.split.open-file-cost": "1 kb"}
     )
     for k in range(4):
         write(path, [(k, bytes(80_000), k)])

@@ -79,16 +79,16 @@ def test_packed_rows(tmp_path: Path) -> None:
     assert peak.bytes < MOST
 
 
-def moving(path: Path) -> tuple[WritePlan, WritePlan]:
+def cross_partition(path: Path) -> tuple[WritePlan, WritePlan]:
     table = make(path, ("k",), ("p",), bucket="-1")
     counts = DynamicBucketPlan(known={}, target_rows=10**6, max_buckets=-1, keys_apart=True, log=None)
     given = replace(plan_write(table, data_schema=SCHEMA), dynamic=counts)
     return given, replace(plan_write(table, data_schema=cross_partition_schema(table.schema)), dynamic=counts)
 
 
-def test_keys_that_move(tmp_path: Path) -> None:
+def test_cross_partition_updates(tmp_path: Path) -> None:
     """Rows and known keys of the task that joins them; each row leaves a deleted one behind."""
-    given, plan = moving(tmp_path)
+    given, plan = cross_partition(tmp_path)
 
     def packed() -> Iterator[pa.RecordBatch]:
         yield from pack_new_rows(given, new_rows(), 0, [7])
@@ -99,8 +99,8 @@ def test_keys_that_move(tmp_path: Path) -> None:
     assert peak.bytes < MOST
 
 
-def test_keys_that_move_in_the_task_that_writes(tmp_path: Path) -> None:
-    given, plan = moving(tmp_path)
+def test_cross_partition_updates_in_the_task_that_writes(tmp_path: Path) -> None:
+    given, plan = cross_partition(tmp_path)
 
     def numbered() -> Iterator[pa.RecordBatch]:
         for number, batch in enumerate(new_rows()):

@@ -154,7 +154,7 @@ class _Work:
         unaware = not table.schema.kind.has_buckets
         self.rounds = 1 if full or unaware else 2  # Java picks again when it has finished what it picked first
         self._append: AppendCompactPlanner | DataEvolutionCompactPlanner
-        if table.schema.kind.evolves_columns:
+        if table.schema.kind.has_data_evolution:
             self._append = DataEvolutionCompactPlanner(table, full=full)
         else:
             self._append = AppendCompactPlanner(table, full=full, unaware=unaware, by_tier=by_tier)

@@ -56,7 +56,7 @@ def materialize_deletion_vectors(
         CommitConflictError: other commits changed the same rows every time; nothing was changed.
     """
     options = table.options
-    if not table.schema.kind.evolves_columns:
+    if not table.schema.kind.has_data_evolution:
         raise UnsupportedError(
             "Materializing deletion vectors only supports unaware-bucket data evolution tables: compact other tables."
         )

@@ -55,7 +55,7 @@ def check_sortable(table: FileStoreTable) -> None:
             "Sort compaction only supports unaware-bucket append-only tables: the rows of this one belong to buckets. "
             "Compact it without an order."
         )
-    if table.schema.kind.evolves_columns:
+    if table.schema.kind.has_data_evolution:
         raise UnsupportedError("Data Evolution table cannot be sorted!")
 
 

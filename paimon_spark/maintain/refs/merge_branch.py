@@ -92,7 +92,7 @@ def _check_tables(source: FileStoreTable, target: FileStoreTable) -> None:
             raise UnsupportedError(
                 f"Branch merge is only supported for append-only tables, but branch '{table.branch}' has primary keys."
             )
-        if table.schema.kind.evolves_columns:
+        if table.schema.kind.has_data_evolution:
             raise UnsupportedError(
                 f"Branch merge is not supported for data-evolution tables (branch '{table.branch}')."
             )

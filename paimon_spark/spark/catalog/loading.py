@@ -127,7 +127,7 @@ class LoadedTable:
     """Whether VERSION AS OF or TIMESTAMP AS OF said which version this is."""
     widened: MergeRules | None = None
     """How the write changes the columns of the table, which it has here already; None where it does not."""
-    evolves: bool = False
+    evolves_schema: bool = False
     """Whether STRUCTs that a MERGE assigns may lack fields: it follows `write.merge-schema`, or evolves the schema."""
     own_options: Mapping[str, str] = field(default_factory=dict)
     """The options of the table as it was defined, without those of the session and of the read."""

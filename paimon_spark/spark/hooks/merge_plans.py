@@ -73,7 +73,7 @@ class AnalyzedMerge(MergeStatement):
     def _filled(self, assignments: JavaObject) -> JavaObject:
         """The assignments, with nulls for the fields that STRUCTs lack where the statement evolves the schema."""
         gateway = self.target.gateway
-        if not python_object(gateway, self.target.relation.table()).loaded.evolves:
+        if not python_object(gateway, self.target.relation.table()).loaded.evolves_schema:
             return assignments
         structs = new_object(gateway, "PaimonFilledStructs")
         filled = [

@@ -240,7 +240,7 @@ class WidenedMergeProxy(WidenedWriteProxy):
             columns = StructType([field for field in columns.fields if field.name.lower() in named])
         schema = target.loaded.table.schema
         merged = with_columns(schema, from_spark_struct(typed_columns(columns, schema)), rules)
-        loaded = replace(target.loaded, evolves=True)
+        loaded = replace(target.loaded, evolves_schema=True)
         if merged is not loaded.table.schema:
             loaded = widened(loaded, merged, rules)
         return TableProxy(self.gateway, target.catalog_name, loaded)

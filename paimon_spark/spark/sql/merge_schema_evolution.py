@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
 
-def rules_of(options: Mapping[str, str], *, evolves: bool) -> MergeRules | None:
+def rules_of(options: Mapping[str, str], *, evolves_schema: bool) -> MergeRules | None:
     """How the columns of a target change; None where they stay.
 
     Args:
         options: of the session, for the target.
-        evolves: whether the statement says WITH SCHEMA EVOLUTION.
+        evolves_schema: whether the statement says WITH SCHEMA EVOLUTION.
     """
-    return merge_rules(options) or (MergeRules(widen=False, explicit=False) if evolves else None)
+    return merge_rules(options) or (MergeRules(widen=False, explicit=False) if evolves_schema else None)
 
 
 def run_frame_merge(merge: FrameMerge, rules: MergeRules | None) -> None:

@@ -163,7 +163,7 @@ def _without_key(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
     """The strategy for a table without primary keys."""
     if not shape.matched and not shape.not_matched_by_source:
         return MergeStrategy(MergeWay.APPEND, "it only inserts")
-    if table.schema.kind.evolves_columns:
+    if table.schema.kind.has_data_evolution:
         return MergeStrategy(MergeWay.COMPANION_COLUMNS, "data-evolution.enabled = true")
     if table.options.deletion_vectors_enabled:
         return MergeStrategy(MergeWay.DELETION_VECTORS, "deletion-vectors.enabled = true")

@@ -156,7 +156,7 @@ def way_of_update(table: FileStoreTable, matched: MatchedRows) -> str:
 
 def _way_of_rows(table: FileStoreTable, matched: MatchedRows, *, located: bool) -> str:
     snapshot, kind = table.snapshots.latest_to_follow(), table.schema.kind
-    if kind.evolves_columns or snapshot is None or (kind.is_keyed and not has_own_buckets(table.schema)):
+    if kind.has_data_evolution or snapshot is None or (kind.is_keyed and not has_own_buckets(table.schema)):
         return BY_TASKS
     if kind.is_keyed and not located:
         rows = matched.rows(snapshot.id)

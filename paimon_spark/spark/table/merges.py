@@ -89,7 +89,7 @@ class Merge:
     matched: tuple[GivenClause, ...] = ()
     not_matched: tuple[GivenClause, ...] = ()
     not_matched_by_source: tuple[GivenClause, ...] = ()
-    evolves: bool = False
+    evolves_schema: bool = False
 
     def with_schema_evolution(self) -> Merge:
         """Columns that only the source has are added to the table, as by ``MERGE WITH SCHEMA EVOLUTION``.
@@ -97,7 +97,7 @@ class Merge:
         All of them where a clause gives no values, else those that an update or insert assigns. A clause without values
         then assigns the columns that the source has. Option `write.merge-schema` of the session says the same.
         """
-        return replace(self, evolves=True)
+        return replace(self, evolves_schema=True)
 
     def when_matched_update(self, set: _Values | None = None, *, condition: str | Column | None = None) -> Merge:  # noqa: A002 - the word of SQL
         """Rows of the table that match get new values.
@@ -166,7 +166,7 @@ class Merge:
             self.not_matched_by_source,
         )
         with counting() as reported:
-            run_frame_merge(statement, rules_of(options, evolves=self.evolves))
+            run_frame_merge(statement, rules_of(options, evolves_schema=self.evolves_schema))
         return reported.counts
 
 

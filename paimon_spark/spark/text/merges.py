@@ -257,21 +257,23 @@ def _sql_type(data_type: t.DataType) -> str:
     return data_type.simpleString()
 
 
-def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves: bool = False) -> DataFrame | None:
+def run_merge_into(
+    context: Context, cursor: Cursor, *, ctes: str = "", evolves_schema: bool = False
+) -> DataFrame | None:
     """Run a MERGE; None where the table is Spark's.
 
     Args:
         context: session, warehouses and parameters.
         cursor: the statement behind MERGE INTO.
         ctes: the WITH clause that stands before it.
-        evolves: whether it said WITH SCHEMA EVOLUTION.
+        evolves_schema: whether it said WITH SCHEMA EVOLUTION.
 
     Raises:
         AnalysisException: the table is not there, or a value or a condition does not fit it.
         ParseException: it is no MERGE.
         UnsupportedError: the table does not take such a merge.
     """
-    found = _read_merge(context, cursor, ctes, evolves)
+    found = _read_merge(context, cursor, ctes, evolves_schema)
     if found is None:
         return None
     with counting() as reported:
@@ -280,9 +282,11 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
     return counted(context, reported.counts, *names)
 
 
-def explain_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves: bool = False) -> DataFrame | None:
+def explain_merge_into(
+    context: Context, cursor: Cursor, *, ctes: str = "", evolves_schema: bool = False
+) -> DataFrame | None:
     """Tell in one row how a MERGE would be done; arguments and errors as of `run_merge_into`."""
-    found = _read_merge(context, cursor, ctes, evolves)
+    found = _read_merge(context, cursor, ctes, evolves_schema)
     if found is None:
         return None
     text = f"MERGE INTO {found[0].table.path}: {strategy_of_frame_merge(*found)}"
@@ -290,7 +294,7 @@ def explain_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evol
 
 
 def _read_merge(
-    context: Context, cursor: Cursor, ctes: str, evolves: bool
+    context: Context, cursor: Cursor, ctes: str, evolves_schema: bool
 ) -> tuple[FrameMerge, MergeRules | None] | None:
     """Read a MERGE, and how the columns of its target change; None where the table is Spark's."""
     context, (ctes, rest) = with_arguments(context, ctes, cursor.rest().source())
@@ -301,7 +305,7 @@ def _read_merge(
     refuse_system_table(name.path, system_table_in(name), "changed")
     session = write_options(context, name)
     refuse_older_state(session, where=SESSION_SAYS)
-    rules = rules_of(session, evolves=evolves)
+    rules = rules_of(session, evolves_schema=evolves_schema)
     own = _alias(cursor, "USING") or name.table
     cursor.expect("USING")
     written, other = _source(_up_to(cursor, "ON"))

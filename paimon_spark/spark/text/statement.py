@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _QUERY_WORDS = ("SELECT", "FROM", "VALUES", "TABLE", "WITH", "(", "MAP", "REDUCE")
-_EVOLVING_MERGE = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
+_MERGE_WITH_SCHEMA_EVOLUTION = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
 _Run = Callable[[Context, Cursor], "DataFrame | None"]
 _BACKSLASHES_KEPT = "spark.sql.parser.escapedStringLiterals"
 _registered: WeakSet[Any] = WeakSet()
@@ -158,8 +158,8 @@ def _change_behind_ctes(context: Context, cursor: Cursor) -> DataFrame | None:
         return run_delete(context, cursor.rest(), ctes=ctes.source() + " ")
     if cursor.take("MERGE", "INTO"):
         return run_merge_into(context, cursor.rest(), ctes=ctes.source() + " ")
-    if cursor.take(*_EVOLVING_MERGE):
-        return run_merge_into(context, cursor.rest(), ctes=ctes.source() + " ", evolves=True)
+    if cursor.take(*_MERGE_WITH_SCHEMA_EVOLUTION):
+        return run_merge_into(context, cursor.rest(), ctes=ctes.source() + " ", evolves_schema=True)
     return run_update(context, cursor.rest(), ctes=ctes.source() + " ") if cursor.take("UPDATE") else None
 
 
@@ -172,9 +172,9 @@ def _explain(context: Context, cursor: Cursor) -> DataFrame | None:
     if any(cursor.sees(word) for word in _QUERY_WORDS):
         rest = cursor.rest()
         return run_query(context, rest, before=_before(rest), whole=cursor.text)
-    for words, evolves in ((("MERGE", "INTO"), False), (_EVOLVING_MERGE, True)):
+    for words, evolves_schema in ((("MERGE", "INTO"), False), (_MERGE_WITH_SCHEMA_EVOLUTION, True)):
         if cursor.take(*words):
-            return explain_merge_into(context, cursor.rest(), evolves=evolves)
+            return explain_merge_into(context, cursor.rest(), evolves_schema=evolves_schema)
     if names_ours(context, cursor.rest()):
         raise UnsupportedError(
             "EXPLAIN is for queries and MERGE where Paimon tables are named: explain the query alone"
@@ -299,5 +299,5 @@ _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     (("DELETE", "FROM"), run_delete),
     (("UPDATE",), run_update),
     (("MERGE", "INTO"), run_merge_into),
-    (_EVOLVING_MERGE, partial(run_merge_into, evolves=True)),
+    (_MERGE_WITH_SCHEMA_EVOLUTION, partial(run_merge_into, evolves_schema=True)),
 ]

@@ -54,7 +54,7 @@ def check_publishable(schema: TableSchema) -> None:
     if codec not in CODECS:
         raise OptionError(f"Option '{COMPRESSION}' = '{codec}' must be one of: {', '.join(CODECS)}.")
     off = f"Set '{STORAGE}' to 'disabled'"
-    if schema.kind.evolves_columns:
+    if schema.kind.has_data_evolution:
         raise UnsupportedError(
             f"Option '{STORAGE}' is not supported with 'data-evolution.enabled': one file does not hold all columns of "
             f"its rows, which readers of Iceberg cannot know. {off}."
