@@ -95,8 +95,8 @@ def main(*, official: bool, only: str) -> None:
         if official:
             extensions = "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions"
             catalog = {"spark.sql.catalog.p": "org.apache.paimon.spark.SparkCatalog"}
-            place = {"spark.sql.catalog.p.warehouse": warehouse}
-            spark = session(**{"spark.jars": str(JAR), "spark.sql.extensions": extensions, **catalog, **place})
+            location = {"spark.sql.catalog.p.warehouse": warehouse}
+            spark = session(**{"spark.jars": str(JAR), "spark.sql.extensions": extensions, **catalog, **location})
         else:
             import paimon_spark
 

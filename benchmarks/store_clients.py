@@ -36,7 +36,7 @@ class Client(Protocol):
     """What this package asks of a store; keys lie in the bucket of the benchmark."""
 
     def get(self, key: str) -> bytes: ...
-    def ranges(self, key: str, places: Sequence[tuple[int, int]]) -> list[bytes]: ...
+    def ranges(self, key: str, locations: Sequence[tuple[int, int]]) -> list[bytes]: ...
     def put(self, key: str, data: bytes) -> None: ...
     def create(self, key: str, data: bytes) -> bool: ...
     def names(self, prefix: str) -> int: ...
@@ -53,9 +53,9 @@ class Fsspec:
     def get(self, key: str) -> bytes:
         return bytes(self._store.cat_file(f"{BUCKET}/{key}", **self._whole))
 
-    def ranges(self, key: str, places: Sequence[tuple[int, int]]) -> list[bytes]:
-        starts, ends = zip(*places, strict=True)
-        return list(self._store.cat_ranges([f"{BUCKET}/{key}"] * len(places), list(starts), list(ends)))
+    def ranges(self, key: str, locations: Sequence[tuple[int, int]]) -> list[bytes]:
+        starts, ends = zip(*locations, strict=True)
+        return list(self._store.cat_ranges([f"{BUCKET}/{key}"] * len(locations), list(starts), list(ends)))
 
     def put(self, key: str, data: bytes) -> None:
         self._store.pipe_file(f"{BUCKET}/{key}", data)
@@ -87,8 +87,8 @@ class Obstore:
     def get(self, key: str) -> bytes:
         return bytes(self._api.get(self._store, key).bytes())
 
-    def ranges(self, key: str, places: Sequence[tuple[int, int]]) -> list[bytes]:
-        starts, ends = zip(*places, strict=True)
+    def ranges(self, key: str, locations: Sequence[tuple[int, int]]) -> list[bytes]:
+        starts, ends = zip(*locations, strict=True)
         found = self._api.get_ranges(self._store, key, starts=list(starts), ends=list(ends))
         return [bytes(part) for part in found]
 
@@ -120,9 +120,11 @@ class Arrow:
         with self._store.open_input_file(f"{BUCKET}/{key}") as file:
             return bytes(file.read())
 
-    def ranges(self, key: str, places: Sequence[tuple[int, int]]) -> list[bytes]:
+    def ranges(self, key: str, locations: Sequence[tuple[int, int]]) -> list[bytes]:
         with self._store.open_input_file(f"{BUCKET}/{key}") as file:
-            return list(self._pool.map(lambda place: bytes(file.read_at(place[1] - place[0], place[0])), places))
+            return list(
+                self._pool.map(lambda location: bytes(file.read_at(location[1] - location[0], location[0])), locations)
+            )
 
     def put(self, key: str, data: bytes) -> None:
         with self._store.open_output_stream(f"{BUCKET}/{key}") as file:
@@ -230,9 +232,9 @@ class Hdfs(Fsspec):
     def get(self, key: str) -> bytes:
         return bytes(self._store.cat_file(f"/{BUCKET}/{key}"))
 
-    def ranges(self, key: str, places: Sequence[tuple[int, int]]) -> list[bytes]:
+    def ranges(self, key: str, locations: Sequence[tuple[int, int]]) -> list[bytes]:
         with ThreadPoolExecutor(THREADS) as pool:
-            return list(pool.map(lambda place: self._store.cat_file(f"/{BUCKET}/{key}", *place), places))
+            return list(pool.map(lambda location: self._store.cat_file(f"/{BUCKET}/{key}", *location), locations))
 
     def put(self, key: str, data: bytes) -> None:
         self._store.makedirs(f"/{BUCKET}/{key}".rpartition("/")[0], exist_ok=True)

@@ -336,7 +336,7 @@ def variants(path: Path) -> None:
 
 
 def dynamic_buckets(path: Path) -> None:
-    """Keys that are placed as they come."""
+    """Keys that are assigned as they come."""
     table = make(path, KPV, {"dynamic-bucket.initial-buckets": "2"}, key="k,dt", parts="dt")
     write(table, days(0))
     write(table, days(10))

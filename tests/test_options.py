@@ -263,6 +263,6 @@ def test_every_option_of_the_golden_tables_is_known(golden: Path) -> None:
 
 
 def test_keywords_of_methods_are_the_options() -> None:
-    from tests.readme.keyword_options import PLACE, text
+    from tests.readme.keyword_options import LOCATION, text
 
-    assert PLACE.read_text(encoding="utf-8") == text(), "run tests/readme/keyword_options.py"
+    assert LOCATION.read_text(encoding="utf-8") == text(), "run tests/readme/keyword_options.py"

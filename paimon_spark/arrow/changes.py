@@ -53,8 +53,8 @@ from paimon_spark.write.cross_partition_update import (
     ORDER,
     assign_all_rows,
     cross_partition_schema,
+    location_fields,
     partitions_of_rows,
-    place_fields,
 )
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.plan import WritePlan, new_user, plan_write
@@ -138,7 +138,7 @@ def _write_across_partitions(
         assignment=assignment,
         rows_of=at,
     )
-    key_fields = place_fields(table.schema)
+    key_fields = location_fields(table.schema)
     known = (keys for split in splits for keys in read_key_locations(table, split, key_fields))
     message = write_batches(plan, assign_all_rows(given, plan, _numbered(batches), known), 0)
     return _commit(table, plan, [message], overwrite)

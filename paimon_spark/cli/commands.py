@@ -118,7 +118,7 @@ def _output(given: dict[str, Any]) -> Output:
 
 def _open(path: str, given: Sequence[str], warehouse: str | None = None) -> FileStoreTable:
     options = _options(given)
-    path, options = _place(path, options, warehouse)
+    path, options = _location(path, options, warehouse)
     name = parse_table_path(path)
     if name.system_table is not None:
         raise click.BadParameter(
@@ -127,7 +127,7 @@ def _open(path: str, given: Sequence[str], warehouse: str | None = None) -> File
     return load_table(path, options=options)
 
 
-def _place(path: str, options: dict[str, str], warehouse: str | None) -> tuple[str, dict[str, str]]:
+def _location(path: str, options: dict[str, str], warehouse: str | None) -> tuple[str, dict[str, str]]:
     """Return the directory of a table that is named, and the options that reach it."""
     if warehouse is None or "/" in path:
         return path, options
@@ -170,9 +170,9 @@ def info(path: str, option: tuple[str, ...], warehouse: str | None, **given: Any
     if warehouse is not None and "." not in path and "/" not in path:
         show_warehouse(open_catalog(warehouse, options), output, path)
         return
-    place, reaching = _place(path, options, warehouse)
-    if parse_table_path(place).system_table is None and not table_exists(place, options=reaching):
-        catalog = open_catalog(place.rstrip("/"), options)
+    location, reaching = _location(path, options, warehouse)
+    if parse_table_path(location).system_table is None and not table_exists(location, options=reaching):
+        catalog = open_catalog(location.rstrip("/"), options)
         if any(name != DEFAULT_DATABASE or catalog.tables(name) for name in catalog.databases()):
             show_warehouse(catalog, output)
             return

@@ -183,21 +183,21 @@ class ConcurrentChanges:
     def _touched(self, changed: ManifestColumns, context: ConflictContext) -> tuple[bytes, int] | None:
         """Return a bucket of the commit in which files with keys in its range were added or deleted."""
         numbers: dict[tuple[bytes, int], int] = {}
-        places = list(zip(changed.partitions, changed.buckets.tolist(), strict=True))
+        locations = list(zip(changed.partitions, changed.buckets.tolist(), strict=True))
         if self._of_rows is not None:
             met: list[int] = np.flatnonzero(self._of_rows.meets(self._table, changed)).tolist() if len(changed) else []
-            return places[met[0]] if met else None
+            return locations[met[0]] if met else None
         if self._updates_across_partitions:  # as if all files were of one bucket
-            numbers = dict.fromkeys([*((e.partition, e.bucket) for e in self._changes.files), *places], 0)
+            numbers = dict.fromkeys([*((e.partition, e.bucket) for e in self._changes.files), *locations], 0)
         for entry in self._changes.files:
             numbers.setdefault((entry.partition, entry.bucket), len(numbers))
-        theirs = [at for at, place in enumerate(places) if place in numbers]
+        theirs = [at for at, location in enumerate(locations) if location in numbers]
         if not theirs:
             return None
         rivals = changed.take(theirs)
-        of_bucket = np.array([numbers[places[at]] for at in theirs], dtype=np.int64)
+        of_bucket = np.array([numbers[locations[at]] for at in theirs], dtype=np.int64)
         hit = np.flatnonzero(self._keys_meet(rivals, of_bucket, numbers, context))
-        return places[theirs[hit[0]]] if len(hit) else None
+        return locations[theirs[hit[0]]] if len(hit) else None
 
     def _keys_meet(
         self,

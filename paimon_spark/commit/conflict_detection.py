@@ -145,9 +145,10 @@ def _apply(
 
 
 def _deletion_conflict(entry: ManifestEntry, reason: str, context: ConflictContext) -> CommitConflictError:
-    place = f"{context.partition_text(entry.partition)}/bucket-{entry.bucket}/{entry.file.file_name}".lstrip("/")
+    location = f"{context.partition_text(entry.partition)}/bucket-{entry.bucket}/{entry.file.file_name}".lstrip("/")
     return context.conflict(
-        f"File deletion conflicts detected! Give up committing. {reason.format(f'{place} (level {entry.file.level})')}"
+        "File deletion conflicts detected! Give up committing. "
+        + reason.format(f"{location} (level {entry.file.level})")
     )
 
 
@@ -290,11 +291,11 @@ def _check_vectors_of_buckets(
     vectors = [entry for entry in delta_index if entry.index_type == DELETION_VECTORS_INDEX]
     read = {(e.partition, e.bucket): e.file_name for e in vectors if e.kind == FileKind.DELETE}
     latest = {(e.partition, e.bucket): e.file_name for e in base_index if e.index_type == DELETION_VECTORS_INDEX}
-    for place in dict.fromkeys((entry.partition, entry.bucket) for entry in vectors):
-        if read.get(place) != latest.get(place):
+    for location in dict.fromkeys((entry.partition, entry.bucket) for entry in vectors):
+        if read.get(location) != latest.get(location):
             raise context.conflict(
-                f"File deletion conflicts detected! Give up committing. The deletion vectors of bucket {place[1]} in "
-                f"partition {{{context.partition_text(place[0])}}} were changed by another commit."
+                f"File deletion conflicts detected! Give up committing. Deletion vectors of bucket {location[1]} in "
+                f"partition {{{context.partition_text(location[0])}}} were changed by another commit."
             )
 
 

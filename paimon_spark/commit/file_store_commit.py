@@ -35,7 +35,7 @@ from paimon_spark.errors import (
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
-from paimon_spark.table.iceberg_location import check_place
+from paimon_spark.table.iceberg_location import check_location
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.bucket_assignment_log import record_paths
 from paimon_spark.write.message import CommitMessage, TaskMessage
@@ -179,7 +179,7 @@ def commit(
 
 def _delete_assignment_logs(table: FileStoreTable, messages: Sequence[TaskMessage | CommitMessage]) -> None:
     """Delete the assignment logs of the tasks; a leftover is an orphan file."""
-    seen = [m.placement for m in messages if isinstance(m, TaskMessage) and m.placement is not None]
+    seen = [m.assignment_log for m in messages if isinstance(m, TaskMessage) and m.assignment_log is not None]
     if seen:
         with contextlib.suppress(Exception):  # the commit has taken place
             table.file_io.delete_files(record_paths(table.paths, seen))
@@ -320,7 +320,7 @@ def commit_part(
         CommitError: nothing was committed, for the reason given.
         UnsupportedError: the table's Iceberg metadata has no place.
     """
-    check_place(table)
+    check_location(table)
     builder = builder or SnapshotBuilder(table, part, settings, ManifestWriter(table, settings))
     writer = builder.writer
     retries = settings.retries()
@@ -365,8 +365,8 @@ def commit_part(
 
 def _delete_side_files(table: FileStoreTable, part: CommitPart, *, keep: set[str]) -> None:
     """Delete the files in which tasks handed over key hashes, unless they became index files of the snapshot."""
-    for placed in part.changes.hashes:
-        name = placed.hashes.file_name
+    for assigned in part.changes.hashes:
+        name = assigned.hashes.file_name
         if name is not None and name not in keep:
             with contextlib.suppress(Exception):  # the commit has taken place; a leftover is an orphan file
                 table.file_io.delete_quietly(table.paths.index_path(name))

@@ -139,17 +139,17 @@ class FileReader:
         alike = defaultdict[tuple[int, tuple[str, ...] | None], list[int]](list)
         for at, entry in enumerate(files):
             alike[entry.file.schema_id, entry.file.value_stats_cols].append(at)
-        for (schema_id, names), places in alike.items():
+        for (schema_id, names), locations in alike.items():
             schema = self._table.schemas.get(schema_id)
             fields = list(schema.fields) if names is None else [schema.field(name) for name in names]
-            stats = [files[at].file.value_stats for at in places]
+            stats = [files[at].file.value_stats for at in locations]
             if not fields or any(len(each.null_counts) != len(fields) for each in stats):
                 continue
             for field, (low, high, nulls) in zip(
                 fields, decode_stats(stats, [field.type for field in fields]), strict=True
             ):
                 columns = _bytes_of(field, low), _bytes_of(field, high)
-                for at, null_count, lower, upper in zip(places, nulls.to_pylist(), *columns, strict=True):
+                for at, null_count, lower, upper in zip(locations, nulls.to_pylist(), *columns, strict=True):
                     if null_count is not None:
                         found[at][0][field.id] = null_count
                     if lower is not None and upper is not None:

@@ -323,7 +323,9 @@ class _Publication:
         fields = self._table.schema.partition_fields
         if not fields or len(manifest.partitions) != len(fields):
             return True
-        places = [tuple(_place(value, field.type) for value, field in zip(p, fields, strict=True)) for p in partitions]
+        positions = [
+            tuple(_position(value, field.type) for value, field in zip(p, fields, strict=True)) for p in partitions
+        ]
         bounds = []
         for summary, field in zip(manifest.partitions, fields, strict=True):
             low, high = (
@@ -331,7 +333,7 @@ class _Publication:
                 for end in (summary.lower_bound, summary.upper_bound)
             )
             bounds.append((summary.contains_null, low, high))
-        return any(all(map(_is_within, place, bounds)) for place in places)
+        return any(all(map(_is_within, position, bounds)) for position in positions)
 
     def _merged(self, manifests: list[IcebergManifest]) -> list[IcebergManifest]:
         """Merge small manifests when there are many (Java: ``compactMetadataIfNeeded``)."""
@@ -448,7 +450,7 @@ class _Publication:
 _ENTRIES_AT_ONCE = 50_000
 
 
-def _place(value: Any, data_type: Any) -> Any:
+def _position(value: Any, data_type: Any) -> Any:
     return None if value is None else order_of(value, data_type)
 
 

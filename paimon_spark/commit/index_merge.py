@@ -63,11 +63,11 @@ def combine_index_entries(
             by_name[entry.file_name] = entry
     for entry in sorted(changes, key=lambda change: change.kind != FileKind.DELETE):  # stable: deletes first
         if _keyed_by_bucket(entry, bucketed):
-            place = (entry.partition, entry.bucket, entry.index_type)
+            location = (entry.partition, entry.bucket, entry.index_type)
             if entry.kind == FileKind.ADD:
-                by_bucket[place] = entry
+                by_bucket[location] = entry
             else:
-                by_bucket.pop(place, None)
+                by_bucket.pop(location, None)
         elif entry.kind == FileKind.DELETE:
             if by_name.pop(entry.file_name, None) is None:
                 raise CommitConflictError(
@@ -100,23 +100,23 @@ def _add_by_name(by_name: dict[str, IndexManifestEntry], entry: IndexManifestEnt
 
 
 def merge_hash_indexes(
-    previous: Iterable[IndexManifestEntry], placed: Sequence[AssignedHashes], files: HashIndexFiles
+    previous: Iterable[IndexManifestEntry], assigned: Sequence[AssignedHashes], files: HashIndexFiles
 ) -> list[IndexManifestEntry]:
     """Merge new key hashes into the hash indexes of the latest snapshot and write the new index files.
 
     Args:
         previous: index entries of the latest snapshot (those that this commit deletes left out).
-        placed: new hashes of each bucket, as tasks placed them when the write was planned.
+        assigned: new hashes of each bucket, as tasks assigned them when the write was planned.
         files: reads and writes index files.
 
     Returns:
         ADD entries of the buckets whose index changes; each replaces the bucket's former entry.
 
     Raises:
-        CommitConflictError: a key is placed in one bucket here and in another one by the table as it is now.
+        CommitConflictError: a key is assigned to one bucket here and in another one by the table as it is now.
     """
     by_bucket: dict[BucketId, list[AssignedHashes]] = {}
-    for new in placed:
+    for new in assigned:
         by_bucket.setdefault((new.partition, new.bucket), []).append(new)
     known: dict[BucketId, IndexManifestEntry] = {
         (entry.partition, entry.bucket): entry for entry in previous if entry.index_type == HASH_INDEX
@@ -165,20 +165,20 @@ def _check_one_bucket_per_hash(ours: Mapping[int, Hashes], theirs: Mapping[int, 
     ordered = np.sort(np.concatenate(list(ours.values())))
     if np.any(ordered[1:] == ordered[:-1]):
         raise CommitConflictError(
-            "Two tasks of this write placed the same key in different buckets of a partition. None of its changes took "
+            "Two tasks of this write assigned the same key to different buckets. None of its changes took "
             "place; run the write again."
         )
     if not theirs:
         return
-    placed = HashRuns()
-    placed.add(*_flatten(ours))
+    assigned = HashRuns()
+    assigned.add(*_flatten(ours))
     their_hashes, their_buckets = _flatten(theirs)
-    our_buckets = placed.find(their_hashes)
+    our_buckets = assigned.find(their_hashes)
     moved = np.flatnonzero((our_buckets >= 0) & (our_buckets != their_buckets))
     if len(moved):
         raise CommitConflictError(
-            f"Another commit has placed a key of this write in bucket {their_buckets[moved[0]]}, which this write "
-            f"placed in bucket {our_buckets[moved[0]]} (dynamic buckets). None of this write's changes took place; run "
+            f"Another commit has assigned a key of this write to bucket {their_buckets[moved[0]]}, which this write "
+            f"assigned to bucket {our_buckets[moved[0]]} (dynamic buckets). None of its changes took place; run "
             f"the write again."
         )
 

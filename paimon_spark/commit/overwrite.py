@@ -230,9 +230,9 @@ def upgraded_files(
     """
     if not entries or any(entry.file.level > 0 or entry.bucket < 0 for entry in entries):
         return tuple(entries)
-    places = [(entry.partition, entry.bucket) for entry in entries]
-    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
-    bucket_numbers = np.asarray([numbers[place] for place in places], dtype=np.int64)
+    locations = [(entry.partition, entry.bucket) for entry in entries]
+    numbers = {location: number for number, location in enumerate(dict.fromkeys(locations))}
+    bucket_numbers = np.asarray([numbers[location] for location in locations], dtype=np.int64)
     keys = [entry.file.min_key for entry in entries] + [entry.file.max_key for entry in entries]
     lowest, highest = np.split(key_ranks(keys, key_types), 2)
     order = np.lexsort((lowest, bucket_numbers))

@@ -243,7 +243,7 @@ class SnapshotBuilder:
                 kind=part.kind,
                 partitions=partitions,
                 user=part.user,
-                places=CommittedChanges(table.snapshots.get, self._changed_files, self._changed_index),
+                locations=CommittedChanges(table.snapshots.get, self._changed_files, self._changed_index),
             )
             self._strict_after = new_id - 1
         context = self._conflict_context(latest)
@@ -386,10 +386,10 @@ class SnapshotBuilder:
         if self._indexed is None or self._indexed[0] != previous:
             bucketed = self._table.schema.kind.has_buckets
             combined = combine_index_entries(index, changes.index, bucketed=bucketed)
-            placed = merge_hash_indexes(combined, changes.hashes, self._hash_index_files()) if changes.hashes else []
+            assigned = merge_hash_indexes(combined, changes.hashes, self._hash_index_files()) if changes.hashes else []
             name, names = previous, frozenset[str]()
-            if changes.index or placed:
-                combined = combine_index_entries(combined, placed, bucketed=bucketed)
+            if changes.index or assigned:
+                combined = combine_index_entries(combined, assigned, bucketed=bucketed)
                 name = self.writer.write_index_manifest(combined)
                 names = frozenset({name, *(entry.file_name for entry in combined)})
             self._indexed = (previous, name, names)

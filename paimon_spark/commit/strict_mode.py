@@ -31,7 +31,7 @@ class CommittedChanges:
 
 
 def check_strict(
-    safe_id: int, new_id: int, *, kind: CommitKind, partitions: frozenset[bytes], user: str, places: CommittedChanges
+    safe_id: int, new_id: int, *, kind: CommitKind, partitions: frozenset[bytes], user: str, locations: CommittedChanges
 ) -> None:
     """Check the snapshots after ``safe_id`` and before ``new_id`` made by other users.
 
@@ -41,7 +41,7 @@ def check_strict(
         kind: its kind.
         partitions: partitions that it changes.
         user: our commit user.
-        places: looks up what others changed.
+        locations: looks up what others changed.
 
     Raises:
         CommitConflictError: a COMPACT or OVERWRITE changed one of `partitions`, or an APPEND did (to real buckets)
@@ -49,15 +49,15 @@ def check_strict(
         SnapshotNotFoundError: a snapshot after ``safe_id`` has expired.
     """
     for snapshot_id in range(safe_id + 1, new_id):
-        snapshot = places.snapshot(snapshot_id)
+        snapshot = locations.snapshot(snapshot_id)
         if snapshot.commit_user == user:
             continue
         if snapshot.commit_kind in (CommitKind.COMPACT, CommitKind.OVERWRITE):
-            changed = {partition for partition, _ in places.files(snapshot)}
-            if partitions & changed or partitions & places.index(snapshot):
+            changed = {partition for partition, _ in locations.files(snapshot)}
+            if partitions & changed or partitions & locations.index(snapshot):
                 raise _given_up(snapshot, new_id, user, "which modified the same partition")
         elif snapshot.commit_kind is CommitKind.APPEND and kind is CommitKind.OVERWRITE:
-            changed = {partition for partition, bucket in places.files(snapshot) if bucket >= 0}
+            changed = {partition for partition, bucket in locations.files(snapshot) if bucket >= 0}
             if partitions & changed:
                 raise _given_up(snapshot, new_id, user, "which committed files to fixed bucket on the same partition")
 

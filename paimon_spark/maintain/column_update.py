@@ -124,8 +124,8 @@ def plan_column_update(
             anchor = anchor_of(files)
             bare = tuple(file._replace(deletion_vector=None, row_groups=None) for file in files)
             assert anchor.first_row_id is not None
-            place = (split.partition, split.bucket, split.total_buckets)
-            groups.append(RowGroup(*place, bare, anchor.first_row_id, anchor.row_count))
+            location = (split.partition, split.bucket, split.total_buckets)
+            groups.append(RowGroup(*location, bare, anchor.first_row_id, anchor.row_count))
     return ColumnUpdate(table, mapping, tuple(sorted(groups, key=lambda group: group.first_row_id)))
 
 
@@ -195,14 +195,14 @@ def _old_values(update: ColumnUpdate, group: RowGroup) -> Iterator[pa.RecordBatc
 def _overlaid(update: ColumnUpdate, old: pa.RecordBatch, new: pa.Table | None, first_row_id: int) -> pa.Table:
     """Return the old rows, with the new values of those that have any. Old BLOBs are placeholders."""
     schema = to_arrow_schema(update.fields)
-    rows, changed, places = old.num_rows, schema.empty_table(), np.empty(0, np.int64)
+    rows, changed, positions = old.num_rows, schema.empty_table(), np.empty(0, np.int64)
     if new is not None:
         changed = update.mapping.columns(new.select(range(new.num_columns - 1)))
-        places = new.column(new.num_columns - 1).to_numpy() - first_row_id
+        positions = new.column(new.num_columns - 1).to_numpy() - first_row_id
     order = np.arange(rows)
-    order[places] = rows + np.arange(len(places))
+    order[positions] = rows + np.arange(len(positions))
     is_old = np.ones(rows, dtype=bool)
-    is_old[places] = False
+    is_old[positions] = False
     columns = []
     for field in schema:
         there = old.schema.get_field_index(field.name) >= 0

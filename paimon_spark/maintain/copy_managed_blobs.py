@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.read.blob_values import ManagedBlobs
 from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, MANAGED_BLOB_SUFFIX, data_file_format
-from paimon_spark.storage.blob_descriptor import PLACE, rename, uris
+from paimon_spark.storage.blob_descriptor import LOCATION, rename, uris
 from paimon_spark.storage.blob_elements import leaves, with_leaves
 from paimon_spark.storage.blob_references import ManagedBlobName, encode_references
 from paimon_spark.storage.formats import create_data_file, open_data_file
@@ -106,7 +106,7 @@ class ManagedBlobCopies:
                 column = found.column(at)
                 values = leaves(column)
                 names = {}
-                for uri in uris(pc.binary_slice(values, 0, -PLACE), self._source.path):
+                for uri in uris(pc.binary_slice(values, 0, -LOCATION), self._source.path):
                     names[uri] = self._copied(self._managed_blobs.path(uri), directory)
                 needed.update(names.values())
                 found = found.set_column(at, found.schema.field(at), with_leaves(column, rename(values, names)))

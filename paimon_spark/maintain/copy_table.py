@@ -164,14 +164,14 @@ class _Plan:
                 schema_id=self._schema_id(old),
                 value_stats_cols=self._columns_of_statistics(old),
             )
-            place = entry.partition, entry.bucket, entry.total_buckets
-            directory, there = path.rpartition("/")[0], self._target.paths.data_file_path(*place[:2], new)
+            location = entry.partition, entry.bucket, entry.total_buckets
+            directory, there = path.rpartition("/")[0], self._target.paths.data_file_path(*location[:2], new)
             rewritten = bool(self._source.schemas.get(old.schema_id).managed_blob_fields)
             if rewritten:
                 new = self.blob_files.rewrite(old, new, path, there)
             else:
                 self.copies.append(FileCopy(path, there, old.file_size))
-            self._files.setdefault(place, []).append(new)
+            self._files.setdefault(location, []).append(new)
             copied_to = there.rpartition("/")[0]
             for before, after in zip(old.extra_files, extra, strict=True):
                 if rewritten and before.endswith(BLOB_REFERENCES_SUFFIX):
@@ -183,9 +183,9 @@ class _Plan:
 
     def _add_index(self, snapshot: Snapshot, names: Mapping[tuple[bytes, int, str], str]) -> None:
         """Take the index files of the buckets, with the new names of the data files."""
-        places = {place[:2] for place in self._files}
+        locations = {location[:2] for location in self._files}
         for entry in self._source.manifests.index_entries(snapshot):
-            if (entry.partition, entry.bucket) not in places:
+            if (entry.partition, entry.bucket) not in locations:
                 continue
             vectors = entry.deletion_vectors
             if vectors is not None:
@@ -199,13 +199,13 @@ class _Plan:
                 external_path=None,
                 deletion_vectors=vectors,
             )
-            place = entry.partition, entry.bucket
+            location = entry.partition, entry.bucket
             path = self._source.paths.index_file_path(entry)
             self.copies.append(FileCopy(path, self._target.paths.index_file_path(new), entry.file_size))
             if entry.index_type == HASH_INDEX:
-                self._hashes[place] = NewHashes(entry.row_count, b"", new.file_name, entry.file_size)
+                self._hashes[location] = NewHashes(entry.row_count, b"", new.file_name, entry.file_size)
             else:
-                self._index.setdefault(place, []).append(new)
+                self._index.setdefault(location, []).append(new)
 
     def _schema_id(self, file: DataFileMeta) -> int:
         found = self._schema_ids.get(file.schema_id)
@@ -227,12 +227,12 @@ class _Plan:
         """Return what is committed."""
         return [
             CommitMessage(
-                *place,
+                *location,
                 tuple(files),
-                new_index=self._hashes.get(place[:2]),
-                index_changes=tuple(self._index.get(place[:2], ())),
+                new_index=self._hashes.get(location[:2]),
+                index_changes=tuple(self._index.get(location[:2], ())),
             )
-            for place, files in self._files.items()
+            for location, files in self._files.items()
         ]
 
 

@@ -138,10 +138,10 @@ def _new_ids(
     for partition, positions in by_partition.items():
         files = [live[at].file for at in positions]
         groups = row_range_groups([file.first_row_id for file in files], [file.row_count for file in files])
-        places = [[positions[number] for number in group] for group in groups]
-        ranges = [_range(live, group) for group in places]
+        locations = [[positions[number] for number in group] for group in groups]
+        ranges = [_range(live, group) for group in locations]
         if any(one[1] != other[0] for one, other in pairwise(ranges)):
-            scattered[partition] = places
+            scattered[partition] = locations
     _check(table, latest, (live[at] for groups in scattered.values() for group in groups for at in group), scattered)
     layout = DataLayout.of(table.schema)
     given: dict[int, int] = {}

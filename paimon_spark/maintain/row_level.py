@@ -223,7 +223,7 @@ def replaced_files(table: FileStoreTable, snapshot: int, files: Sequence[str]) -
             names.remove(entry.file.file_name)
     if names:
         raise CommitConflictError(f"Snapshot {snapshot} of table {table.path} has no file {min(names)}.")
-    return [CommitMessage(*place, new_files=(), deleted_files=tuple(gone)) for place, gone in found.items()]
+    return [CommitMessage(*location, new_files=(), deleted_files=tuple(gone)) for location, gone in found.items()]
 
 
 def is_partition_delete(table: FileStoreTable) -> bool:

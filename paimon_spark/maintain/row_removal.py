@@ -92,18 +92,18 @@ def write_without(
     Raises:
         CorruptTableError: a data file is missing or damaged.
     """
-    places: dict[tuple[bytes, int, int], list[RowsOfFile]] = {}
+    locations: dict[tuple[bytes, int, int], list[RowsOfFile]] = {}
     for rows in removed:
-        places.setdefault((rows.entry.partition, rows.entry.bucket, rows.entry.total_buckets), []).append(rows)
-    units = [(place, bin_files) for place, found in places.items() for bin_files in _bins(table, found)]
+        locations.setdefault((rows.entry.partition, rows.entry.bucket, rows.entry.total_buckets), []).append(rows)
+    units = [(location, bin_files) for location, found in locations.items() for bin_files in _bins(table, found)]
     rewrites = [_rewrite(table, bin_files, vectors) for _, bin_files in units]
     made: Mapping[int, CommitMessage] = {
         at: CommitMessage(*units[at][0], _as_sources(table, result.files))
         for at, result in enumerate(execute(table, rewrites))
     }
     gone = [
-        CommitMessage(*place, new_files=(), deleted_files=tuple(rows.entry.file for rows in found))
-        for place, found in places.items()
+        CommitMessage(*location, new_files=(), deleted_files=tuple(rows.entry.file for rows in found))
+        for location, found in locations.items()
     ]
     kept = sum(file.row_count for message in made.values() for file in message.new_files)
     return TaskMessage((*made.values(), *gone), kept)

@@ -164,7 +164,7 @@ def aggregation_for(schema: TableSchema, layout: KeyLayout) -> Aggregation:
         field.name: create_aggregator(function_of(schema, field.name), field.name, field.type, options)
         for field in schema.fields
     }
-    not_null = {field.name: place for place, field in enumerate(schema.fields) if not field.type.nullable}
+    not_null = {field.name: position for position, field in enumerate(schema.fields) if not field.type.nullable}
     return Aggregation(layout, aggregators, not_null, bool(options.value("aggregation.remove-record-on-delete")))
 
 

@@ -226,12 +226,12 @@ def fold_retracting(
         replaces: For each of them, whether it replaces what is held; None when none does.
     """
     classes = np.searchsorted(_FOLD_CLASSES, segments.counts)
-    places = Segments(np.arange(len(segments.rows)), segments.starts)
+    slots = Segments(np.arange(len(segments.rows)), segments.starts)
     parts: list[tuple[Indices, Merged]] = []
     for number in np.unique(classes):
         chosen = np.flatnonzero(classes == number)
         state = aggregator.state(values, len(chosen))
-        part = places.pick(chosen)
+        part = slots.pick(chosen)
         for keys, positions in part.by_position():
             at = part.rows[positions]
             _fold_one(state, keys, segments.rows[at], retracts[at], None if replaces is None else replaces[at])

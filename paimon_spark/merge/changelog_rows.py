@@ -60,11 +60,11 @@ def changelog_rows(
         kinds[now & ~was, 1] = RowKind.INSERT
         there = np.flatnonzero(flat >= 0)
         flat, chosen = flat[there], chosen[there]
-    given, places = pa.array(flat), pa.array(chosen)
+    given, positions = pa.array(flat), pa.array(chosen)
     columns = []
     for name in after.schema.names:
         pool = pa.concat_arrays([whole_column(before, name), whole_column(after, name)])
-        columns.append(given if name == VALUE_KIND else pool.take(places))
+        columns.append(given if name == VALUE_KIND else pool.take(positions))
     return pa.Table.from_arrays(columns, schema=after.schema)
 
 

@@ -85,9 +85,9 @@ def _as_values(values: pa.Array, merged: Merged) -> pa.Array:
 
 
 def _scattered(parts: list[tuple[Indices, pa.Array]], size: int) -> pa.Array:
-    places = np.empty(size, np.int64)
-    places[np.concatenate([numbers for numbers, _ in parts])] = np.arange(size)
-    return pa.concat_arrays([array for _, array in parts]).take(pa.array(places))
+    slots = np.empty(size, np.int64)
+    slots[np.concatenate([numbers for numbers, _ in parts])] = np.arange(size)
+    return pa.concat_arrays([array for _, array in parts]).take(pa.array(slots))
 
 
 class _CombiningState(FieldState):
@@ -120,9 +120,9 @@ class _CombiningState(FieldState):
     def _store(self, keys: Indices, values: pa.Array) -> None:
         if not len(keys):
             return
-        places = np.arange(len(self._held))
-        places[keys] = len(self._held) + np.arange(len(keys))
-        self._held = take_rows(pa.concat_arrays([self._held, values]), places)
+        slots = np.arange(len(self._held))
+        slots[keys] = len(self._held) + np.arange(len(keys))
+        self._held = take_rows(pa.concat_arrays([self._held, values]), slots)
 
 
 def interleaved(held: pa.Array, value: pa.Array) -> Lists:
@@ -149,12 +149,12 @@ def only_where(
     """Combines where the mask holds and keeps what is held elsewhere."""
     if mask.all():
         return combine(held, value)
-    places = np.arange(len(held))
+    slots = np.arange(len(held))
     chosen = np.flatnonzero(mask)
     if not len(chosen):
         return held
-    places[chosen] = len(held) + np.arange(len(chosen))
-    return take_rows(pa.concat_arrays([held, combine(take_rows(held, chosen), take_rows(value, chosen))]), places)
+    slots[chosen] = len(held) + np.arange(len(chosen))
+    return take_rows(pa.concat_arrays([held, combine(take_rows(held, chosen), take_rows(value, chosen))]), slots)
 
 
 class Collect(CombiningAggregator):

@@ -35,10 +35,10 @@ def key_pieces(rows: pa.Table, keys: Sequence[str], *, piece_bytes: int = _PIECE
     bounds = np.unique(np.append(order.starts[nearest], 0))
     batches = rows.to_batches()
     ends = np.cumsum([batch.num_rows for batch in batches])
-    places = order.order
+    positions = order.order
     del order
     for start, end in pairwise([*bounds.tolist(), rows.num_rows]):
-        yield _gathered(batches, ends, np.sort(places[start:end]), rows.schema)
+        yield _gathered(batches, ends, np.sort(positions[start:end]), rows.schema)
 
 
 def _gathered(batches: Sequence[pa.RecordBatch], ends: np.ndarray, numbers: np.ndarray, schema: pa.Schema) -> pa.Table:

@@ -178,11 +178,11 @@ def rows_of_keys(runs: Sequence[Sequence[pa.RecordBatch]], rows: pa.Table, names
     Returns:
         The rows in their order, run by run, with no column a dictionary; None where there are none.
     """
-    found = [part for run in runs if run for part in _chosen(run, _places(run, rows, names))]
+    found = [part for run in runs if run for part in _chosen(run, _positions(run, rows, names))]
     return pa.Table.from_batches(found) if found else None
 
 
-def _places(run: Sequence[pa.RecordBatch], rows: pa.Table, names: Sequence[str]) -> Indices:
+def _positions(run: Sequence[pa.RecordBatch], rows: pa.Table, names: Sequence[str]) -> Indices:
     """The numbers of the rows of a run that have a key of ``rows``, ascending."""
     columns = [pa.concat_arrays([*(batch.column(n) for batch in run), whole_column(rows, n)]) for n in names]
     count = sum(batch.num_rows for batch in run)
@@ -190,9 +190,9 @@ def _places(run: Sequence[pa.RecordBatch], rows: pa.Table, names: Sequence[str])
     if len(words) == 1:  # it alone orders the keys
         word = words[0](None)
         wanted = np.sort(word[count:], kind="stable")
-        places = np.minimum(np.searchsorted(word[:count], wanted), count - 1)
-        places = places[word[places] == wanted]
-        distinct: Indices = places[np.diff(places, prepend=-1) > 0]
+        positions = np.minimum(np.searchsorted(word[:count], wanted), count - 1)
+        positions = positions[word[positions] == wanted]
+        distinct: Indices = positions[np.diff(positions, prepend=-1) > 0]
         return distinct
     order = sort_order(pa.Table.from_arrays(columns, names=list(names)), names)
     first, last = order.order[order.starts], order.order[order.starts + order.counts - 1]
@@ -200,14 +200,14 @@ def _places(run: Sequence[pa.RecordBatch], rows: pa.Table, names: Sequence[str])
     return found
 
 
-def _chosen(run: Sequence[pa.RecordBatch], places: Indices) -> Iterator[pa.RecordBatch]:
+def _chosen(run: Sequence[pa.RecordBatch], positions: Indices) -> Iterator[pa.RecordBatch]:
     """Take rows of a run."""
     start = 0
     for batch in run:
         end = start + batch.num_rows
-        low, high = np.searchsorted(places, (start, end))
+        low, high = np.searchsorted(positions, (start, end))
         if low < high:
-            yield _plain(batch.take(pa.array(places[low:high] - start)))
+            yield _plain(batch.take(pa.array(positions[low:high] - start)))
         start = end
 
 

@@ -122,11 +122,11 @@ class NestedUpdate(_NestedTable):
         joint = self._keys(owners, chosen)
         order, group_starts = groups_of(joint)
         winners = order[self._winning(chosen, order, group_starts)]
-        oldest = order[group_starts]  # the key's place is where it came first; that is also what the limit counts
-        places = _distinct_before(owners, joint)
-        kept_keys = unlimited[oldest] | (places[oldest] < self.options.count_limit)
-        by_place = np.argsort(oldest[kept_keys], kind="stable")
-        return lists.chosen(usable[winners[kept_keys][by_place]])
+        oldest = order[group_starts]  # the key's location is where it came first; that is also what the limit counts
+        slots = _distinct_before(owners, joint)
+        kept_keys = unlimited[oldest] | (slots[oldest] < self.options.count_limit)
+        by_location = np.argsort(oldest[kept_keys], kind="stable")
+        return lists.chosen(usable[winners[kept_keys][by_location]])
 
     def _winning(self, elements: pa.Array, order: Indices, starts: Indices) -> Indices:
         """For each key the place in ``order`` of its row: the last one, or the last of the greatest sequence."""
@@ -163,14 +163,14 @@ class NestedPartialUpdate(_NestedTable):
         owners = lists.owners[usable]
         joint = self._keys(owners, chosen)
         order, group_starts = groups_of(joint)
-        by_place = np.argsort(order[group_starts], kind="stable")
+        by_location = np.argsort(order[group_starts], kind="stable")
         children = []
         for child in chosen.flatten():
             valid = valid_mask(child)[order]
             positions = np.where(valid, np.arange(len(order)), -1)
             newest = np.maximum.reduceat(positions, group_starts) if len(order) else positions
             rows = np.where(newest < 0, -1, order[newest]) if len(order) else newest
-            children.append(take_rows(child, rows[by_place]))
+            children.append(take_rows(child, rows[by_location]))
         row_type = parts.type.value_type
         fields = [row_type.field(i) for i in range(row_type.num_fields)]
         counts = np.bincount(owners[order[group_starts]], minlength=len(lists.counts)).astype(np.int64)

@@ -23,12 +23,12 @@ class Bitmap64:
     """A set of 64-bit numbers by their high 48 bits.
 
     Attributes:
-        places: For each key (6 bytes, big endian) the place of its container.
+        positions: For each key (6 bytes, big endian) the place of its container.
         containers: The containers by place; None where there is room.
     """
 
-    def __init__(self, places: dict[bytes, int], containers: list[Container | None]) -> None:
-        self.places = places
+    def __init__(self, positions: dict[bytes, int], containers: list[Container | None]) -> None:
+        self.positions = positions
         self.containers = containers
 
     @staticmethod
@@ -49,37 +49,37 @@ class Bitmap64:
             firsts.append(len(containers))
             source.take(1)
             containers.extend(_read_container(source) for _ in range(_checked(source.number("<i"), data)))
-        places = {}
+        positions = {}
         for key, (array, index) in found.items():
-            place = firsts[array] + index if array < len(firsts) else -1
-            if not 0 <= place < len(containers) or containers[place] is None:
+            position = firsts[array] + index if array < len(firsts) else -1
+            if not 0 <= position < len(containers) or containers[position] is None:
                 raise DataError("Unable to se/deserialize roaring bitmap: a key has no container.")
-            places[key] = place
-        return Bitmap64(places, containers)
+            positions[key] = position
+        return Bitmap64(positions, containers)
 
     def add_all(self, other: Bitmap64) -> None:
         """Adds the numbers of another bitmap and makes the containers small, as one step of Java's aggregation."""
-        for key in sorted(other.places):
-            added = other.containers[other.places[key]]
-            place = self.places.get(key)
-            if place is not None:
-                held = self.containers[place]
-                self.containers[place] = added if held is None else held.union(added) if added is not None else held
+        for key in sorted(other.positions):
+            added = other.containers[other.positions[key]]
+            position = self.positions.get(key)
+            if position is not None:
+                held = self.containers[position]
+                self.containers[position] = added if held is None else held.union(added) if added is not None else held
                 continue
             used = 1 + max((i for i, c in enumerate(self.containers) if c is not None), default=-1)
             if used == len(self.containers):
                 room = max(used + 1, used + (used >> 1))
                 self.containers += [None] * (room - used)
             self.containers[used] = added
-            self.places[key] = used
+            self.positions[key] = used
         self.containers = [None if c is None else c.run_optimized() for c in self.containers]
 
     def encode(self) -> bytes:
         """The bytes."""
-        if not self.places:
+        if not self.positions:
             return b"\0"
         used = [i for i, c in enumerate(self.containers) if c is not None]
-        parts = [struct.pack("<Bq", 1, len(self.places)), self._node(sorted(self.places), 0)]
+        parts = [struct.pack("<Bq", 1, len(self.positions)), self._node(sorted(self.positions), 0)]
         parts.append(struct.pack("<iBi", 1, _NOT_TRIMMED, len(self.containers)))
         for container in self.containers:
             if container is None:
@@ -92,7 +92,7 @@ class Bitmap64:
     def _node(self, keys: list[bytes], depth: int) -> bytes:
         """The node over these sorted keys, which agree in their first ``depth`` bytes, and all below it."""
         if len(keys) == 1:
-            return struct.pack("<BHB", _LEAF, 0, 0) + keys[0] + struct.pack("<q", self.places[keys[0]])
+            return struct.pack("<BHB", _LEAF, 0, 0) + keys[0] + struct.pack("<q", self.positions[keys[0]])
         prefix = keys[0][depth : _first_difference(keys[0], keys[-1])]
         at = depth + len(prefix)
         children: dict[int, list[bytes]] = {}
@@ -133,8 +133,8 @@ def _read_leaves(source: Bytes) -> dict[bytes, tuple[int, int]]:
         source.take(prefix_length)
         if kind == _LEAF:
             key = bytes(source.take(_KEY_BYTES))
-            place = source.number("<q")
-            leaves[key] = (place >> 32, place & 0xFFFFFFFF)
+            position = source.number("<q")
+            leaves[key] = (position >> 32, position & 0xFFFFFFFF)
         elif kind in _BODY_BYTES:
             source.take(_BODY_BYTES[kind])
             open_nodes += count

@@ -60,7 +60,7 @@ class HiveMetastore(Metastore):
         )
 
     @property
-    def keeps_places(self) -> bool:
+    def keeps_positions(self) -> bool:
         """The metastore says where databases and tables lie."""
         return True
 

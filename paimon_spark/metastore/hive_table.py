@@ -121,7 +121,7 @@ def new_partition(table: Any, texts: Mapping[str, str], directory: str, *, in_pa
         parameters={},
     )
     parts = [f"{escape_path_name(key)}={escape_path_name(value)}" for key, value in texts.items()]
-    place(made, "/".join([directory, *parts]), in_parameters=in_parameters)
+    set_location(made, "/".join([directory, *parts]), in_parameters=in_parameters)
     return made
 
 
@@ -168,10 +168,10 @@ def fill(found: Any, schema: TableSchema, location: str, *, in_parameters: bool)
     ]
     if schema.comment is not None:
         found.parameters[_COMMENT] = schema.comment
-    place(found, location, in_parameters=in_parameters)
+    set_location(found, location, in_parameters=in_parameters)
 
 
-def place(found: Any, location: str, *, in_parameters: bool) -> None:
+def set_location(found: Any, location: str, *, in_parameters: bool) -> None:
     """Write where a table lies. Java: ``LocationHelper``."""
     if in_parameters:
         found.parameters[_LOCATION] = location

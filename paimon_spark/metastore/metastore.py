@@ -28,7 +28,7 @@ class Metastore(abc.ABC):
         return False
 
     @property
-    def keeps_places(self) -> bool:
+    def keeps_positions(self) -> bool:
         """Whether it says where databases and tables lie; else that follows from their names."""
         return False
 

@@ -127,7 +127,7 @@ def _deleted_rows(files: ManifestColumns, vectors: Vectors) -> Rows | None:
     if not vectors:
         return np.zeros(len(files), dtype=np.int64)
     names = zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True)
-    counts = [0 if place is None else place.cardinality for place in map(vectors.get, names)]
+    counts = [0 if location is None else location.cardinality for location in map(vectors.get, names)]
     return None if None in counts else np.array(counts, dtype=np.int64)
 
 

@@ -84,10 +84,10 @@ def pack_updates(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
 def _starts(rows: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], bool]:
     """Where each packed row starts, and whether the last one waits for its second half."""
     before = RowKind.UPDATE_BEFORE.mask(rows.column(VALUE_KIND.name).to_numpy())
-    places = np.arange(len(before))
+    positions = np.arange(len(before))
     # in a run of -U rows every second one closes the row before it; so does the row behind an odd run
-    run_start = np.maximum.accumulate(np.where(before & ~np.concatenate(([False], before[:-1])), places, 0))
-    opens = before & ((places - run_start) % 2 == 0)
+    run_start = np.maximum.accumulate(np.where(before & ~np.concatenate(([False], before[:-1])), positions, 0))
+    opens = before & ((positions - run_start) % 2 == 0)
     starts = np.flatnonzero(~np.concatenate(([False], opens[:-1])))
     return starts, bool(opens[-1])
 

@@ -25,7 +25,7 @@ from paimon_spark.read.blob_views import Views
 from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.spec.file_names import MANAGED_BLOB_SUFFIX
 from paimon_spark.spec.predicate import all_of, fields, split_and
-from paimon_spark.storage.blob_descriptor import PLACE, parse_head
+from paimon_spark.storage.blob_descriptor import LOCATION, parse_head
 from paimon_spark.storage.blob_elements import leaf_bounds, leaves, with_leaves
 from paimon_spark.storage.blob_format import portions
 from paimon_spark.storage.column_reading import corrupt_as
@@ -156,13 +156,13 @@ class ReadValues:
         views = Views(table, with_values)
         blob_files, described = Values(ManagedBlobs(table)), Values(_Described(table))
         for batch in batches:
-            places = {name: batch.schema.get_field_index(name) for name in columns.all & set(batch.schema.names)}
+            positions = {name: batch.schema.get_field_index(name) for name in columns.all & set(batch.schema.names)}
             arrays = list(batch.columns)
-            for name in columns.views & places.keys():
-                column = arrays[places[name]]
-                arrays[places[name]] = with_leaves(column, views.descriptors(leaves(column)))
-            sources = {places[name]: blob_files for name in columns.packed & places.keys()}
-            sources |= {places[name]: described for name in columns.described & places.keys()}
+            for name in columns.views & positions.keys():
+                column = arrays[positions[name]]
+                arrays[positions[name]] = with_leaves(column, views.descriptors(leaves(column)))
+            sources = {positions[name]: blob_files for name in columns.packed & positions.keys()}
+            sources |= {positions[name]: described for name in columns.described & positions.keys()}
             sizes = sum((source.sizes(arrays[at]) for at, source in sources.items()), np.zeros(len(batch), np.int64))
             for part in portions(sizes, batch.num_rows, DEFAULT_BATCH_BYTES):
                 rows = [array.slice(part.start, part.stop - part.start) for array in arrays]
@@ -203,7 +203,7 @@ class Values:
     def sizes(self, column: pa.Array) -> Longs:
         """The bytes of the values of each row."""
         described = leaves(column)
-        offsets, lengths = _places(described)
+        offsets, lengths = _positions(described)
         for at, uri in _by_file(described) if (lengths == _REST).any() else ():
             rest = at[lengths[at] == _REST]
             if len(rest):
@@ -214,7 +214,7 @@ class Values:
 
     def values(self, described: pa.Array) -> pa.Array:
         """The values that descriptors name; null for null."""
-        offsets, lengths = _places(described)
+        offsets, lengths = _positions(described)
         found: list[bytes | None] = [None] * len(described)
         left = _MOST_TOGETHER
         for at, uri in _by_file(described):
@@ -243,7 +243,7 @@ class Values:
 
 def _by_file(described: pa.Array) -> Iterator[tuple[npt.NDArray[np.intp], str]]:
     """For each file that descriptors name, which of them do."""
-    heads = pc.binary_slice(described, 0, -PLACE).dictionary_encode()
+    heads = pc.binary_slice(described, 0, -LOCATION).dictionary_encode()
     codes = heads.indices.fill_null(_REST).to_numpy(zero_copy_only=False)
     for code, head in enumerate(heads.dictionary.to_pylist()):
         try:
@@ -253,17 +253,17 @@ def _by_file(described: pa.Array) -> Iterator[tuple[npt.NDArray[np.intp], str]]:
         yield np.flatnonzero(codes == code), uri
 
 
-def _places(described: pa.Array) -> tuple[Longs, Longs]:
+def _positions(described: pa.Array) -> tuple[Longs, Longs]:
     """Offset and length that each descriptor names; zeros for null, a length of -1 for all the rest of a file.
 
     Raises:
         CorruptTableError: one is too short, or names what cannot be.
     """
-    lengths = pc.fill_null(pc.binary_length(described), PLACE)
-    if len(described) and pc.min(lengths).as_py() < PLACE:
+    lengths = pc.fill_null(pc.binary_length(described), LOCATION)
+    if len(described) and pc.min(lengths).as_py() < LOCATION:
         raise CorruptTableError("A descriptor of a BLOB value is too short.")
-    tails = pc.fill_null(pc.binary_slice(described, -PLACE, None), bytes(PLACE)).cast(pa.binary(PLACE))
+    tails = pc.fill_null(pc.binary_slice(described, -LOCATION, None), bytes(LOCATION)).cast(pa.binary(LOCATION))
     numbers = np.frombuffer(b"".join(tails.to_pylist()), "<i8").reshape(-1, 2)
     if (numbers < (0, _REST)).any():
-        raise CorruptTableError("A descriptor of a BLOB value names a place below zero.")
+        raise CorruptTableError("A descriptor of a BLOB value names an offset below zero.")
     return numbers[:, 0].copy(), numbers[:, 1].copy()

@@ -78,9 +78,9 @@ class Views:
                 order.append(at)
         if not found:
             return pa.nulls(len(views), pa.binary())
-        places = np.zeros(len(views), np.int64)
-        places[np.concatenate(order)] = np.arange(sum(map(len, order)))
-        return pa.concat_arrays(found).take(pa.array(places, mask=codes < 0))
+        positions = np.zeros(len(views), np.int64)
+        positions[np.concatenate(order)] = np.arange(sum(map(len, order)))
+        return pa.concat_arrays(found).take(pa.array(positions, mask=codes < 0))
 
     def _of_table(self, name: str, field_id: int, wanted: Longs) -> pa.Array:
         """The descriptors of some rows of a column of another table."""

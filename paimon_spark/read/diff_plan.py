@@ -143,11 +143,11 @@ def _needed(table: FileStoreTable, files: Sequence[_Marked]) -> npt.NDArray[np.b
         return alone
     plain = [file for file, _, _ in files]
     low, high = key_ranks(table, [f.min_key for f in plain], [f.max_key for f in plain], [f.schema_id for f in plain])
-    places: dict[int, list[int]] = {}
-    for place, file in enumerate(plain):
-        places.setdefault(id(file), []).append(place)
+    locations: dict[int, list[int]] = {}
+    for location, file in enumerate(plain):
+        locations.setdefault(id(file), []).append(location)
     for section in sections_of(plain, low, high):
-        inside = [place for file in section for place in places[id(file)]]
+        inside = [location for file in section for location in locations[id(file)]]
         alone[inside] = bool(alone[inside].any())
     return alone
 
@@ -159,6 +159,6 @@ def _identities(files: ManifestColumns, vectors: Vectors = NO_VECTORS) -> list[I
     seen there.
     """
     keys = list(zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True))
-    places = map(vectors.get, keys)
-    deleted = (0 if place is None else (place.cardinality or place) for place in places)
+    locations = map(vectors.get, keys)
+    deleted = (0 if location is None else (location.cardinality or location) for location in locations)
     return [(*key, level, rows) for key, level, rows in zip(keys, files.levels.tolist(), deleted, strict=True)]

@@ -45,7 +45,7 @@ _MOST_FILES = 10_000
 
 def answer_of(
     file_io: FileIO,
-    place: IndexLocation | None,
+    position: IndexLocation | None,
     columns: Sequence[DataField],
     predicate: Predicate | None,
     row_count: int,
@@ -54,7 +54,7 @@ def answer_of(
 
     Args:
         file_io: the store.
-        place: of the indexes; None where there are none.
+        position: of the indexes; None where there are none.
         columns: of the file, as its schema has them.
         predicate: over these columns; None is no condition.
         row_count: of the file.
@@ -63,14 +63,14 @@ def answer_of(
         ExpiredFileError: the index file is missing.
         CorruptTableError: an index is damaged.
     """
-    if place is None or predicate is None:
+    if position is None or predicate is None:
         return True
     types = {field.name: field.type for field in columns}
     for name, leaf in tested(predicate).items():
         of_map = types.get(leaf.field)
         if leaf.key is not None and isinstance(of_map, MapType):
             types[name] = of_map.value
-    with opened(file_io, place) as container:
+    with opened(file_io, position) as container:
         wanted = tested(predicate)
         parts = [part for part in container.parts if part.column in wanted]
         if not parts:
@@ -78,7 +78,7 @@ def answer_of(
         try:
             return FileIndexes(parts, container.read, types, row_count).answer(predicate)
         except IndexDamageError as error:
-            shown = redact(place.path)
+            shown = redact(position.path)
             raise CorruptTableError(f"The file index of {shown} cannot be read: {error}.", path=shown) from error
 
 
@@ -105,15 +105,15 @@ def index_masks(
         return keep, some
     part = files.take(indexed)
     paths = DataLayout.of(table.schema).data_file_paths(table.path, part)
-    places = [index_location(embedded[i], extra[i], path) for i, path in zip(indexed, paths, strict=True)]
+    positions = [index_location(embedded[i], extra[i], path) for i, path in zip(indexed, paths, strict=True)]
     counts = part.row_counts.tolist()
-    questions = list(_questions(table, part.schema_ids.tolist(), places, predicate))
+    questions = list(_questions(table, part.schema_ids.tolist(), positions, predicate))
 
     def ask(question: _Question) -> Answer:
         at, columns, of_file = question
-        return answer_of(table.file_io, places[at], columns, of_file, counts[at])
+        return answer_of(table.file_io, positions[at], columns, of_file, counts[at])
 
-    later = [at for at, _, _ in questions if places[at].embedded is None][_MOST_FILES:]  # type: ignore[union-attr]
+    later = [at for at, _, _ in questions if positions[at].embedded is None][_MOST_FILES:]  # type: ignore[union-attr]
     some[[indexed[at] for at in later]] = True
     asked = [question for question in questions if question[0] not in set(later)]
     with ThreadPoolExecutor(min(table.file_io.threads, max(1, len(asked)))) as pool:
@@ -124,12 +124,12 @@ def index_masks(
 
 
 def _questions(
-    table: FileStoreTable, schema_ids: Sequence[int], places: Sequence[IndexLocation | None], predicate: Predicate
+    table: FileStoreTable, schema_ids: Sequence[int], positions: Sequence[IndexLocation | None], predicate: Predicate
 ) -> Iterator[_Question]:
     """Yield what is asked of which file: of those that may have an index of a column of the predicate."""
     groups: dict[int, list[int]] = {}
     for at, schema_id in enumerate(schema_ids):
-        if places[at] is not None:
+        if positions[at] is not None:
             groups.setdefault(schema_id, []).append(at)
     partition_keys = set(table.schema.partition_keys)
     wanted = [table.schema.field(name) for name in sorted(fields(predicate) - partition_keys)]
@@ -140,11 +140,11 @@ def _questions(
         if of_file is None:
             continue
         known = _indexed_columns(table, then, mapping)
-        separate = [at for at in group if places[at].embedded is None]  # type: ignore[union-attr]
+        separate = [at for at in group if positions[at].embedded is None]  # type: ignore[union-attr]
         if separate and not known & fields(of_file):
-            place = places[separate[-1]]
-            assert place is not None
-            with opened(table.file_io, place) as container:  # settings of a single write are in no schema
+            position = positions[separate[-1]]
+            assert position is not None
+            with opened(table.file_io, position) as container:  # settings of a single write are in no schema
                 names = {part.column for part in container.parts}
                 known = names | {name.partition("[")[0] for name in names}  # of a key of a map ``column[key]``
         skipped = set() if known & fields(of_file) else set(separate)

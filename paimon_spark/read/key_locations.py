@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-Place = tuple[bytes, int]
+BucketLocation = tuple[bytes, int]
 """Partition bytes and bucket."""
 LeftOut = Callable[[Sequence[bytes]], Sequence[bool]]
 """Tells of partitions whether their keys do not count."""
@@ -76,21 +76,21 @@ def read_key_locations(
         yield pa.RecordBatch.from_arrays(columns, names=[field.name for field in fields]), split.bucket
 
 
-def numbers_of_keys(splits: Sequence[DataSplit]) -> tuple[dict[Place, int], set[Place]]:
+def numbers_of_keys(splits: Sequence[DataSplit]) -> tuple[dict[BucketLocation, int], set[BucketLocation]]:
     """How many keys each bucket has, as far as its files say.
 
     Returns:
         For each bucket a number that is not below that of its keys; and the buckets of which it is more than a bound:
         their files hold each key once.
     """
-    most: dict[Place, int] = {}
-    merged: set[Place] = set()
+    most: dict[BucketLocation, int] = {}
+    merged: set[BucketLocation] = set()
     for split in splits:
-        place = (split.partition, split.bucket)
+        location = (split.partition, split.bucket)
         rows = sum(file.row_count // file.share - (file.delete_row_count or 0) for file in split.files)
-        most[place] = most.get(place, 0) + max(0, rows)
+        most[location] = most.get(location, 0) + max(0, rows)
         if not split.raw_convertible:
-            merged.add(place)
+            merged.add(location)
     return most, most.keys() - merged
 
 

@@ -92,7 +92,7 @@ class KeyLookup:
         splits: dict[tuple[bytes, int], list[DataSplit]] = {}
         for split in plan.splits:
             splits.setdefault((split.partition, split.bucket), []).append(split)
-        return cls(replace(plan, splits=()), keys, {place: tuple(found) for place, found in splits.items()})
+        return cls(replace(plan, splits=()), keys, {slot: tuple(found) for slot, found in splits.items()})
 
     def find(self, partition: bytes, bucket: int, keys: pa.Table) -> Found:
         """Look up keys of one bucket. Runs in tasks.
@@ -116,17 +116,17 @@ class KeyLookup:
         if not wanted:
             return Found(rows, None)
         parts = [to_arrow_schema(wanted).empty_table()]
-        place = np.full(sought.count, -1, dtype=np.int64)
+        slot = np.full(sought.count, -1, dtype=np.int64)
         count = 0
         if len(rows):
             within = self._within(key_fields, keys.take(pa.array(rows)))
             for batch in self._batches(splits, self.plan.fields, within):
                 positions, numbers = sought.find(batch)
-                place[numbers] = np.arange(count, count + len(numbers))
+                slot[numbers] = np.arange(count, count + len(numbers))
                 count += len(numbers)
                 chosen = batch.select([field.name for field in wanted]).take(pa.array(positions))
                 parts.append(pa.Table.from_batches([chosen]))
-        return Found(rows, pa.concat_tables(parts).take(pa.array(place[sought.codes[rows]])))
+        return Found(rows, pa.concat_tables(parts).take(pa.array(slot[sought.codes[rows]])))
 
     def _batches(
         self, splits: Sequence[DataSplit], fields: Sequence[DataField], within: Predicate | None
@@ -186,9 +186,9 @@ class _Keys:
             known = found.is_valid().to_numpy(zero_copy_only=False)[rows]
             rows = rows[known]
             code = codes[known] * len(values) + found.fill_null(0).to_numpy().astype(np.int64)[rows]
-            places = np.minimum(np.searchsorted(step, code), len(step) - 1)
-            same = step[places] == code
-            rows, codes = rows[same], places[same]
+            slots = np.minimum(np.searchsorted(step, code), len(step) - 1)
+            same = step[slots] == code
+            rows, codes = rows[same], slots[same]
         return rows, codes
 
 
@@ -201,12 +201,12 @@ def _matches(
         return nothing, nothing
     low, high = np.searchsorted(wanted, values[0]), np.searchsorted(wanted, values[-1], "right")
     if high - low < len(values) and bool(np.all(values[1:] > values[:-1])):
-        places = np.searchsorted(values, wanted[low:high])
-        same = values[places] == wanted[low:high]
-        return places[same], low + np.flatnonzero(same)
-    places = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
-    rows = np.flatnonzero(wanted[places] == values)
-    return rows, places[rows]
+        slots = np.searchsorted(values, wanted[low:high])
+        same = values[slots] == wanted[low:high]
+        return slots[same], low + np.flatnonzero(same)
+    slots = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
+    rows = np.flatnonzero(wanted[slots] == values)
+    return rows, slots[rows]
 
 
 def _whole_numbers(column: pa.Array) -> npt.NDArray[np.int64] | None:

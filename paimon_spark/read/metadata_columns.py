@@ -37,7 +37,7 @@ BUCKET = "__paimon_bucket"
 
 METADATA_COLUMNS = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET, ROW_ID.name, SEQUENCE_NUMBER.name)
 _OF_FILES = (FILE_PATH, ROW_INDEX)
-WITHOUT_PLACE = "is not there for rows"
+WITHOUT_LOCATION = "is not there for rows"
 """What an error says of a column that needs a row to lie in one file."""
 _TRACKED = frozenset((ROW_ID.name, SEQUENCE_NUMBER.name))
 
@@ -71,7 +71,7 @@ def refuse_merged_splits(table: FileStoreTable, splits: Sequence[DataSplit], nam
         return  # each row has its place in one file, though others hold some of its columns
     if asked and not all(split.raw_convertible for split in splits):
         raise UnsupportedError(
-            f"Column {asked[0]} {WITHOUT_PLACE} that are merged from several files: it needs a table without "
+            f"Column {asked[0]} {WITHOUT_LOCATION} that are merged from several files: it needs a table without "
             "primary key, or one that is fully compacted. Take it out of the query, or compact the table first."
         )
 

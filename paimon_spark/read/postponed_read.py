@@ -76,8 +76,8 @@ class PostponedSplit(DataSplit):
 
 
 def _restored(split: DataSplit, real_counts: tuple[int, ...], share: tuple[int, int]) -> PostponedSplit:
-    place = split.partition, split.bucket, split.total_buckets
-    return PostponedSplit(split.snapshot_id, *place, split.files, False, split.branch, real_counts, share)
+    position = split.partition, split.bucket, split.total_buckets
+    return PostponedSplit(split.snapshot_id, *position, split.files, False, split.branch, real_counts, share)
 
 
 def merges_postponed(table: FileStoreTable) -> bool:
@@ -176,8 +176,8 @@ def _shared(
         own = [real[bucket] for bucket in sorted(real) if bucket % number == i]
         counts = tuple(map(len, own))
         files = (*(file for files in own for file in files), *postponed)
-        place = snapshot_id, partition, POSTPONE_BUCKET, total
-        yield PostponedSplit(*place, files, False, None, counts, (i, number))
+        position = snapshot_id, partition, POSTPONE_BUCKET, total
+        yield PostponedSplit(*position, files, False, None, counts, (i, number))
 
 
 def read_postponed(

@@ -129,8 +129,8 @@ class DataSplit:
         files = tuple(
             (file.name, None if file.path == directory + file.name else file.path, *file[2:]) for file in self.files
         )
-        place = self.partition, self.bucket, self.total_buckets
-        head = (self.snapshot_id, *place, self.raw_convertible, self.branch)
+        position = self.partition, self.bucket, self.total_buckets
+        head = (self.snapshot_id, *position, self.raw_convertible, self.branch)
         return _restored_split, (head, directory, files)
 
 
@@ -170,5 +170,5 @@ class DiffSplit(DataSplit):
 
 
 def _restored(split: DataSplit, before: tuple[int, ...], after: tuple[int, ...]) -> DiffSplit:
-    place = split.partition, split.bucket, split.total_buckets
-    return DiffSplit(split.snapshot_id, *place, split.files, False, split.branch, before, after)
+    position = split.partition, split.bucket, split.total_buckets
+    return DiffSplit(split.snapshot_id, *position, split.files, False, split.branch, before, after)

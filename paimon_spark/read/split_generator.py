@@ -143,10 +143,10 @@ def split_files(table: FileStoreTable, files: ManifestColumns, vectors: Vectors 
             result[i] = result[i]._replace(file_index=index_location(embedded[i], extra[i], paths[i]))
     if not vectors:
         return result
-    places = map(vectors.get, zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True))
+    positions = map(vectors.get, zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True))
     return [
-        file if place is None else file._replace(deletion_vector=place)
-        for file, place in zip(result, places, strict=True)
+        file if position is None else file._replace(deletion_vector=position)
+        for file, position in zip(result, positions, strict=True)
     ]
 
 

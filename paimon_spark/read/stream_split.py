@@ -34,8 +34,8 @@ class WrittenSplit(DataSplit):
     @classmethod
     def of(cls, split: DataSplit) -> WrittenSplit:
         """The files of a split, read so."""
-        place = split.partition, split.bucket, split.total_buckets
-        return cls(split.snapshot_id, *place, split.files, split.raw_convertible, split.branch)
+        position = split.partition, split.bucket, split.total_buckets
+        return cls(split.snapshot_id, *position, split.files, split.raw_convertible, split.branch)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a plain split."""
@@ -74,8 +74,8 @@ def _written(split: DataSplit) -> WrittenSplit:
 
 
 def _overwritten(split: DataSplit, before_count: int) -> OverwrittenSplit:
-    place = split.partition, split.bucket, split.total_buckets
-    return OverwrittenSplit(split.snapshot_id, *place, split.files, False, split.branch, before_count)
+    position = split.partition, split.bucket, split.total_buckets
+    return OverwrittenSplit(split.snapshot_id, *position, split.files, False, split.branch, before_count)
 
 
 def read_streamed(

@@ -141,7 +141,7 @@ class StreamStep:
     def _as_written(self, files: ManifestColumns) -> Iterable[DataSplit]:
         every = split_files(self.table, files)
         for group in bucket_groups(files):
-            yield WrittenSplit(*self._place(files, group), tuple(every[i] for i in group), True)
+            yield WrittenSplit(*self._position(files, group), tuple(every[i] for i in group), True)
 
     def _overwritten(self, files: ManifestColumns) -> Iterable[DataSplit]:
         vectors = {**vectors_of(self.table, self._earlier()), **vectors_of(self.table, self.snapshot)}
@@ -149,7 +149,7 @@ class StreamStep:
         for group in bucket_groups(files):
             before = [every[i] for i in group if files.kinds[i] == FileKind.DELETE]
             after = [every[i] for i in group if files.kinds[i] == FileKind.ADD]
-            yield OverwrittenSplit(*self._place(files, group), (*before, *after), False, None, len(before))
+            yield OverwrittenSplit(*self._position(files, group), (*before, *after), False, None, len(before))
 
     def _earlier(self) -> Snapshot | None:
         """The snapshot before, whose vectors the deleted files have; None where it is gone."""
@@ -157,7 +157,7 @@ class StreamStep:
         earlier = self.snapshot.id - 1
         return snapshots.get(earlier) if snapshots.exists(earlier) else None
 
-    def _place(self, files: ManifestColumns, group: Sequence[int]) -> tuple[int, bytes, int, int]:
+    def _position(self, files: ManifestColumns, group: Sequence[int]) -> tuple[int, bytes, int, int]:
         first = group[0]
         return self.snapshot.id, files.partitions[first], int(files.buckets[first]), int(files.total_buckets[first])
 

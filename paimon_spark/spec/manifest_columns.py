@@ -128,13 +128,17 @@ class ManifestColumns(Sequence[ManifestEntry]):
     def take(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> ManifestColumns:
         """Select entries by position."""
         at = np.asarray(indices, dtype=np.int64)
-        places = at.tolist()
-        pick = itemgetter(*places) if len(places) > 1 else lambda column: [column[place] for place in places]
+        positions = at.tolist()
+        pick = (
+            itemgetter(*positions)
+            if len(positions) > 1
+            else lambda column: [column[position] for position in positions]
+        )
         values = {
             name: column[at] if isinstance(column, np.ndarray) else list(pick(column))
             for name, column in self._values.items()
         }
-        return ManifestColumns(values, len(places))
+        return ManifestColumns(values, len(positions))
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> ManifestColumns:
         """Select the entries where the mask is true (shape: one bool per entry)."""

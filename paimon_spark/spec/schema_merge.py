@@ -66,7 +66,7 @@ def merge_columns(
     fields = _Merge(rules, numbering, shown_as).row(schema.fields, columns, ())
     if fields == tuple(schema.fields):
         return schema
-    _check_places(schema, fields)
+    _check_positions(schema, fields)
     return replace(
         schema,
         id=schema.id + 1,
@@ -76,7 +76,7 @@ def merge_columns(
     )
 
 
-def _check_places(schema: TableSchema, fields: Sequence[DataField]) -> None:
+def _check_positions(schema: TableSchema, fields: Sequence[DataField]) -> None:
     for what, names in (
         ("primary key", schema.primary_keys),
         ("partition column", schema.partition_keys),

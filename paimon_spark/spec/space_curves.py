@@ -38,7 +38,7 @@ def can_be_ordered(kind: pa.DataType) -> bool:
 
 
 def curve_keys(columns: Sequence[Ranks], curve: Curve) -> pa.Array:
-    """Return the place of each row on a curve, as bytes that compare as the places do.
+    """Return the location of each row on a curve, as bytes that compare as the places do.
 
     Args:
         columns: the rank of each row in each column; of the same length.

@@ -152,11 +152,11 @@ def evolve_stats(
             f"Statistics cover columns {names}, but the schema has only {list(by_name)}.", path=path
         )
     covered = [by_name[name] for name in names]
-    places = {field.id: i for i, field in enumerate(covered)}
+    positions = {field.id: i for i, field in enumerate(covered)}
     there = {field.id for field in file_fields}
     evolved: dict[str, Bounds] = {}
-    wanted = [f for f in read_fields if f.id in places and keeps_order(covered[places[f.id]].type, f.type)]
-    decoded = decode_stats(stats, [f.type for f in covered], fields=[places[f.id] for f in wanted], path=path)
+    wanted = [f for f in read_fields if f.id in positions and keeps_order(covered[positions[f.id]].type, f.type)]
+    decoded = decode_stats(stats, [f.type for f in covered], fields=[positions[f.id] for f in wanted], path=path)
     for field, (low, high, nulls) in zip(wanted, decoded, strict=True):
         arrow_type = to_arrow_type(field.type)
         try:

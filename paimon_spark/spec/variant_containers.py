@@ -50,8 +50,8 @@ class Names:
         width = (head >> 6) + 1
         count = each.number(np.ones(len(each), np.int64), width)
         owners = np.repeat(np.arange(len(each)), count)
-        place = within(count)
-        at = (1 + width)[owners] + place * width[owners]
+        position = within(count)
+        at = (1 + width)[owners] + position * width[owners]
         start = each.number(at, width[owners], owners)
         end = each.number(at + width[owners], width[owners], owners)
         texts = (1 + width + (count + 1) * width)[owners]
@@ -94,11 +94,11 @@ def fields_of(objects: Ragged) -> tuple[Longs, Longs, Ragged]:
     offset_size, id_size, large = (info & 3) + 1, ((info >> 2) & 3) + 1, (info >> 4) & 1
     size_bytes = np.where(large == 1, 4, 1)
     fields = objects.number(zero + 1, size_bytes)
-    row, place = np.repeat(np.arange(count), fields), within(fields)
+    row, position = np.repeat(np.arange(count), fields), within(fields)
     first = (1 + size_bytes)[row]
-    ids = objects.number(first + place * id_size[row], id_size[row], row)
+    ids = objects.number(first + position * id_size[row], id_size[row], row)
     offsets_at = first + (fields * id_size)[row]
-    offsets = objects.number(offsets_at + place * offset_size[row], offset_size[row], row)
+    offsets = objects.number(offsets_at + position * offset_size[row], offset_size[row], row)
     totals = objects.number(1 + size_bytes + fields * id_size + fields * offset_size, offset_size)
     order = np.lexsort((offsets, row))
     ends = np.empty(len(row), np.int64)
@@ -140,16 +140,16 @@ def containers(kind: int, valid: Bools, owners: Longs, ids: Longs | None, values
         head = (large.astype(np.int64) << 4) | ((offset_size - 1) << 2) | ARRAY
     _put(out, starts[own], head[own], np.ones(len(own), np.int64))
     _put(out, starts[own] + 1, counts[own], size_bytes[own])
-    place = within(counts)
+    position = within(counts)
     firsts = starts + 1 + size_bytes
     if ids is not None:
-        _put(out, firsts[owners] + place * id_size[owners], ids, id_size[owners])
+        _put(out, firsts[owners] + position * id_size[owners], ids, id_size[owners])
     offsets_at = firsts + counts * id_size
     ends = np.cumsum(values.lengths)
     before = np.cumsum(data) - data
     _put(
         out,
-        offsets_at[owners] + place * offset_size[owners],
+        offsets_at[owners] + position * offset_size[owners],
         ends - values.lengths - before[owners],
         offset_size[owners],
     )
@@ -199,9 +199,9 @@ def elements_of(arrays: Ragged) -> tuple[Longs, Ragged]:
     info = head >> 2
     offset_size, size_bytes = (info & 3) + 1, np.where((info >> 2) & 1 == 1, 4, 1)
     sizes = arrays.number(zero + 1, size_bytes)
-    row, place = np.repeat(np.arange(count), sizes), within(sizes)
+    row, position = np.repeat(np.arange(count), sizes), within(sizes)
     first = (1 + size_bytes)[row]
-    starts = arrays.number(first + place * offset_size[row], offset_size[row], row)
-    ends = arrays.number(first + (place + 1) * offset_size[row], offset_size[row], row)
+    starts = arrays.number(first + position * offset_size[row], offset_size[row], row)
+    ends = arrays.number(first + (position + 1) * offset_size[row], offset_size[row], row)
     data_at = first + ((sizes + 1) * offset_size)[row]
     return sizes, arrays.parts(row, data_at + starts, ends - starts)

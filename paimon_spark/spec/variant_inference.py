@@ -133,10 +133,10 @@ def _seen_objects(values: Ragged, names: Names, rows: Longs, depth: int) -> _Obj
     codes = names.codes_of(ids, rows[owner])
     order = np.argsort(codes, kind="stable")
     found, starts = np.unique(codes[order], return_index=True)
-    places = dict(zip(found.tolist(), np.split(order, starts[1:]) if len(found) else [], strict=True))
+    positions = dict(zip(found.tolist(), np.split(order, starts[1:]) if len(found) else [], strict=True))
     seen = _Objects()
-    for code in sorted(places, key=lambda code: int(names.ranks[code]))[:_MOST_FIELDS]:
-        here = places[code]
+    for code in sorted(positions, key=lambda code: int(names.ranks[code]))[:_MOST_FIELDS]:
+        here = positions[code]
         seen.fields[names.names[code]] = len(here), _seen(parts.take(here), names, rows[owner[here]], depth - 1)
     return seen
 

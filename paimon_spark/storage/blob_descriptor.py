@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import CorruptTableError
 
 Longs = npt.NDArray[np.int64]
-PLACE: Final = 16
+LOCATION: Final = 16
 """Bytes of the offset and the length, at the end of a descriptor."""
 _VERSION: Final = 2
 _MAGIC: Final = 0x424C4F4244455343
@@ -30,8 +30,8 @@ def descriptor(uri: str, offset: int, length: int) -> bytes:
 
 def descriptor_array(uri: str, offsets: Longs, lengths: Longs) -> pa.Array:
     """The descriptors of some parts of one file."""
-    head = np.frombuffer(descriptor(uri, 0, 0)[:-PLACE], np.uint8)
-    rows = np.empty((len(offsets), len(head) + PLACE), np.uint8)
+    head = np.frombuffer(descriptor(uri, 0, 0)[:-LOCATION], np.uint8)
+    rows = np.empty((len(offsets), len(head) + LOCATION), np.uint8)
     rows[:, : len(head)] = head
     rows[:, len(head) :] = np.column_stack([offsets, lengths]).astype("<i8").view(np.uint8)
     width = pa.binary(rows.shape[1])
@@ -82,7 +82,7 @@ def rename(described: pa.Array, names: Mapping[str, str]) -> pa.Array:
         described: descriptors; null for none.
         names: the new URI of each.
     """
-    heads = pc.binary_slice(described, 0, -PLACE).dictionary_encode()
-    new = [descriptor(names[parse_head(head)], 0, 0)[:-PLACE] for head in heads.dictionary.to_pylist()]
+    heads = pc.binary_slice(described, 0, -LOCATION).dictionary_encode()
+    new = [descriptor(names[parse_head(head)], 0, 0)[:-LOCATION] for head in heads.dictionary.to_pylist()]
     taken = pa.array(new, pa.binary()).take(heads.indices)
-    return pc.binary_join_element_wise(taken, pc.binary_slice(described, -PLACE, None), pa.scalar(b""))
+    return pc.binary_join_element_wise(taken, pc.binary_slice(described, -LOCATION, None), pa.scalar(b""))

@@ -54,27 +54,27 @@ def confined(
         publisher: whose lock is held while a file is published; that of the store when not given.
     """
     inner = file_io.inner if isinstance(file_io, ConfinedFileIO) else file_io
-    places = tuple(path for path in external if not is_root(path) and not _holds(path, root))
+    positions = tuple(path for path in external if not is_root(path) and not _holds(path, root))
     may_delete = tuple(path.rstrip("/") for path in allowed if not is_root(path))
-    return ConfinedFileIO(inner, root, places, may_delete, publisher or file_io.publisher)
+    return ConfinedFileIO(inner, root, positions, may_delete, publisher or file_io.publisher)
 
 
-def why_not_own(file_io: FileIO, root: str, place: str, allowed: Sequence[str] = ()) -> str | None:
+def why_not_own(file_io: FileIO, root: str, position: str, allowed: Sequence[str] = ()) -> str | None:
     """Tell why files of a place outside a table are not taken for the table's own; None where they are.
 
     Args:
         file_io: the store.
         root: the table directory.
-        place: a directory that the table's option ``data-file.external-paths`` names.
+        position: a directory that the table's option ``data-file.external-paths`` names.
         allowed: directories whose name need not tell.
     """
-    name, resolved = root.rpartition("/")[2], _resolved(place, whole=True)
+    name, resolved = root.rpartition("/")[2], _resolved(position, whole=True)
     named = name in plain_path(resolved).split("/")
     if not named and not any(_is_below(resolved, _resolved(path, whole=True)) for path in allowed):
         return f"its name does not show that it is this table's alone: it has no part '{name}'"
-    if is_root(place) or _holds(place, root):
+    if is_root(position) or _holds(position, root):
         return "it is a whole file system or bucket, or holds the table itself"
-    return _table_above(file_io, root, place)
+    return _table_above(file_io, root, position)
 
 
 def _table_above(file_io: FileIO, root: str, directory: str, seen: dict[str, bool] | None = None) -> str | None:
@@ -227,20 +227,22 @@ class ConfinedFileIO(FileIO):
 
     def leads_out(self, path: str) -> bool:
         """Whether a directory is a link, or behind one, that leads to none of the places."""
-        return not any(_is_below(_resolved(path, whole=True), _resolved(place, whole=True)) for place in self._places)
+        return not any(
+            _is_below(_resolved(path, whole=True), _resolved(position, whole=True)) for position in self._positions
+        )
 
     @property
-    def _places(self) -> tuple[str, ...]:
+    def _positions(self) -> tuple[str, ...]:
         return (self.root, *self.external)
 
     def _is_inside(self, path: str) -> bool:
         """Whether the entry that a path names (a link itself, not what it leads to) is below one of the places."""
         if {".", ".."} & set(path.split("/")):
             return False
-        if any(_plain(path) == _plain(place) for place in self._places):
+        if any(_plain(path) == _plain(position) for position in self._positions):
             return True
         resolved = _resolved(path, whole=False)
-        return any(_is_below(resolved, _resolved(place, whole=True)) for place in self._places)
+        return any(_is_below(resolved, _resolved(position, whole=True)) for position in self._positions)
 
     def _is_outside(self, path: str) -> bool:
         """Whether a path is inside, but not below the table itself."""
@@ -261,20 +263,20 @@ class ConfinedFileIO(FileIO):
         if not self._is_outside(path):
             return None
         resolved = _resolved(path, whole=False)
-        place = next(at for at in self.external if _is_below(resolved, _resolved(at, whole=True)))
-        inside = plain_path(resolved)[len(plain_path(_resolved(place, whole=True)).rstrip("/")) :]
+        position = next(at for at in self.external if _is_below(resolved, _resolved(at, whole=True)))
+        inside = plain_path(resolved)[len(plain_path(_resolved(position, whole=True)).rstrip("/")) :]
         above, bucket, _ = inside.rpartition(f"/{BUCKET_PREFIX}")  # directories of `entropy-inject` may follow
         if not bucket or not _DATA_FILE.search(inside.rpartition("/")[2]):
             return "its name is none of a data file in the directory of a bucket"
-        if place not in reasons:
-            reasons[place] = why_not_own(self.inner, self.root, place, self.allowed)
-        reason = reasons[place]
+        if position not in reasons:
+            reasons[position] = why_not_own(self.inner, self.root, position, self.allowed)
+        reason = reasons[position]
         if reason is not None:
             return (
-                f"{redact(place)} is not known to be this table's alone: {reason}. Option '{ALLOWED}' = "
-                f"'{redact(place)}' of the call or session allows it"
+                f"{redact(position)} is not known to be this table's alone: {reason}. Option '{ALLOWED}' = "
+                f"'{redact(position)}' of the call or session allows it"
             )
-        return _table_above(self.inner, self.root, _resolved(place, whole=True).rstrip("/") + above, tables)
+        return _table_above(self.inner, self.root, _resolved(position, whole=True).rstrip("/") + above, tables)
 
     def _check(self, path: str) -> None:
         if not self._is_inside(path):
@@ -313,8 +315,8 @@ def _resolved(path: str, *, whole: bool) -> str:
     return os.path.realpath(local_path(path)) if whole else os.path.join(os.path.realpath(directory), name)
 
 
-def _is_below(path: str, place: str) -> bool:
-    return path == place or plain_path(path).startswith(plain_path(place).rstrip("/") + "/")
+def _is_below(path: str, position: str) -> bool:
+    return path == position or plain_path(path).startswith(plain_path(position).rstrip("/") + "/")
 
 
 def _holds(path: str, root: str) -> bool:

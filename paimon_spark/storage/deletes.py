@@ -90,15 +90,15 @@ def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
     """Delete many objects with few requests; return the positions of those that may still be there."""
     left: list[int] = []
     for start in range(0, len(keys), _MOST_IN_BULK):
-        places = range(start, min(start + _MOST_IN_BULK, len(keys)))
-        some = [keys[place] for place in places]
+        positions = range(start, min(start + _MOST_IN_BULK, len(keys)))
+        some = [keys[position] for position in positions]
         if any(map(is_pattern, some)):
-            left += places
+            left += positions
             continue
         try:
             store.rm(some)
         except (OSError, ValueError):  # one missing or protected object may make the whole request fail
-            left += places
+            left += positions
     return left
 
 

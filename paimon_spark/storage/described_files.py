@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
-from paimon_spark.storage.blob_descriptor import PLACE, parse_head
+from paimon_spark.storage.blob_descriptor import LOCATION, parse_head
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.local_files import local_path
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, redact, scheme_of
@@ -55,7 +55,7 @@ class DescribedFiles:
     root: str
     own: FileIO = field(repr=False)
     """The store of the table."""
-    places: tuple[str, ...]
+    positions: tuple[str, ...]
     options: dict[str, str] = field(repr=False)
     """Of the stores of the files."""
     separate: bool = False
@@ -71,10 +71,12 @@ class DescribedFiles:
             options: of the table, with those of the read or write.
         """
         given = (text.strip() for text in str(options.value(OPTION) or "").split(","))
-        places = filter(None, [root, warehouse_of(root), *given])
+        positions = filter(None, [root, warehouse_of(root), *given])
         every = options.to_dict()
         others = {k.removeprefix(_PREFIX): v for k, v in every.items() if k.startswith(_PREFIX) and k != _SOURCE_TABLE}
-        known = tuple(place if place == ANYWHERE else f"{_plain(place).rstrip('/')}/" for place in places)
+        known = tuple(
+            position if position == ANYWHERE else f"{_plain(position).rstrip('/')}/" for position in positions
+        )
         return cls(root, own, known, others or every, bool(others))
 
     def parse(self, value: bytes) -> DescribedPart:
@@ -84,10 +86,10 @@ class DescribedFiles:
             CorruptTableError: it is damaged.
         """
         try:
-            uri = parse_head(value[:-PLACE])
-            offset, length = struct.unpack("<qq", value[-PLACE:])
+            uri = parse_head(value[:-LOCATION])
+            offset, length = struct.unpack("<qq", value[-LOCATION:])
             if offset < 0 or length < _REST:
-                raise ValueError("it names a place below zero")
+                raise ValueError("it names an offset below zero")
         except (ValueError, struct.error) as error:
             raise CorruptTableError(f"A BLOB descriptor is damaged: {error}.", path=self.root) from None
         return DescribedPart(uri, offset, length)
@@ -129,7 +131,7 @@ class DescribedFiles:
     def _path(self, uri: str) -> str:
         plain = _plain(uri)
         bad = {"..", "."} & set(unquote(plain).split("/")) or "\0" in plain
-        if bad or not any(place == ANYWHERE or plain.startswith(place) for place in self.places):
+        if bad or not any(position == ANYWHERE or plain.startswith(position) for position in self.positions):
             raise self._outside(uri)
         if scheme_of(uri) not in ("", "file"):
             return uri
@@ -139,8 +141,10 @@ class DescribedFiles:
     def _check_local(self, uri: str, path: str) -> None:
         """Check where a local path leads, and to what: opening a pipe would wait for ever."""
         real = os.path.realpath(path)
-        places = (os.path.realpath(place) for place in self.places if place.startswith("/"))
-        if ANYWHERE not in self.places and not any(real.startswith(f"{place.rstrip('/')}/") for place in places):
+        positions = (os.path.realpath(position) for position in self.positions if position.startswith("/"))
+        if ANYWHERE not in self.positions and not any(
+            real.startswith(f"{position.rstrip('/')}/") for position in positions
+        ):
             raise self._outside(uri)
         if os.path.exists(real) and not (os.path.isfile(real) or os.path.isdir(real)):
             raise DataError(f"The file {redact(uri)} that a BLOB descriptor names is a device or a pipe.")
@@ -155,7 +159,7 @@ class DescribedFiles:
 
     def _store(self, path: str) -> FileIO:
         owned = [self.root, warehouse_of(self.root)]
-        if any(place and _plain(path).startswith(f"{_plain(place).rstrip('/')}/") for place in owned):
+        if any(position and _plain(path).startswith(f"{_plain(position).rstrip('/')}/") for position in owned):
             return self.own  # whatever options the table has for other stores
         if not self.separate and _origin(path) == _origin(self.root):
             return self.own

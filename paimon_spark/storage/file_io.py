@@ -398,7 +398,7 @@ class FsspecFileIO(FileIO):
         KEPT.drop(self, paths)
         if self.scheme in deletes.BULK and len(paths) > 1 and threads != 1:
             left = deletes.delete_in_bulk(self.filesystem(paths[0]), [self._key(path) for path in paths])
-            paths = [paths[place] for place in left]
+            paths = [paths[position] for position in left]
         return deletes.each(self.delete_quietly, paths, threads or self.threads)
 
     def _key(self, path: str) -> str:

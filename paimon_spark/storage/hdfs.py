@@ -101,8 +101,8 @@ def _file_system() -> type[Any]:
 
         def __init__(self, host: str | None = None, port: int | None = None, **config: str) -> None:
             super().__init__(host, port, **config)
-            place = host if port is None else f"{host}:{port}"
-            self.client = BoundedClient(lambda: Client(f"hdfs://{place or ''}", config))
+            position = host if port is None else f"{host}:{port}"
+            self.client = BoundedClient(lambda: Client(f"hdfs://{position or ''}", config))
 
         @classmethod
         def _strip_protocol(cls, path: str) -> str:

@@ -142,8 +142,8 @@ def _beat(io: FileIO, path: str, work: str, ended: threading.Event) -> None:
 
 
 def _content(work: str, beat: int) -> bytes:
-    place = {"work": work, "machine": _machine(), "process": os.getpid(), "beat": beat}
-    return json.dumps(place).encode()
+    position = {"work": work, "machine": _machine(), "process": os.getpid(), "beat": beat}
+    return json.dumps(position).encode()
 
 
 def _said(content: bytes) -> str:

@@ -288,7 +288,7 @@ class Move:
 
         keys = [f"{directory}/{name}" for name in names]
         if self.scheme in deletes.BULK and len(keys) > 1:
-            keys = [keys[place] for place in deletes.delete_in_bulk(self.store, keys)]
+            keys = [keys[position] for position in deletes.delete_in_bulk(self.store, keys)]
         deletes.each(gone, keys, self.threads)
 
     def _objects(self, directory: str) -> _Objects:

@@ -158,12 +158,12 @@ class PageReader:
         """Read the index of columns, and the bounds of those that are asked; None where one has no pages."""
         self._footer = self._footer or decoded_footer(self._metadata)
         chunks = {_name_of(chunk): chunk for chunk in self._footer[_ROW_GROUPS][1].items[group][_COLUMNS][1].items}
-        places = {name: index_locations(chunks[name], with_bounds=name in asked) for name in names if name in chunks}
-        if len(places) < len(names) or not all(places.values()):
+        positions = {name: index_locations(chunks[name], with_bounds=name in asked) for name in names if name in chunks}
+        if len(positions) < len(names) or not all(positions.values()):
             return None
-        read = self._ranges([place for found in places.values() for place in found])
-        bounds = {name: read(found[1]) for name, found in places.items() if len(found) > 1}
-        return _Index(chunks, {name: read(found[0]) for name, found in places.items()}, bounds)
+        read = self._ranges([position for found in positions.values() for position in found])
+        bounds = {name: read(found[1]) for name, found in positions.items() if len(found) > 1}
+        return _Index(chunks, {name: read(found[0]) for name, found in positions.items()}, bounds)
 
     def _decoded(self, pages: Mapping[str, ColumnPages], wanted: RowRanges, batch_bytes: int) -> pa.Table | None:
         """Return the wanted rows; None where they are too large."""
@@ -171,7 +171,9 @@ class PageReader:
         alike: dict[bytes, list[str]] = {}
         for name, column in pages.items():
             alike.setdefault(column.rows(chosen[name]).tobytes(), []).append(name)
-        read = self._ranges([place for name, column in pages.items() for place in _places(column, chosen[name])])
+        read = self._ranges(
+            [position for name, column in pages.items() for position in _positions(column, chosen[name])]
+        )
         files = []
         for names in alike.values():
             held = pages[names[0]].rows(chosen[names[0]])
@@ -203,9 +205,9 @@ class PageReader:
         chunks: list[Struct] = []
         for name, column in pages.items():
             start = len(body)
-            ranges = _places(column, chosen[name])
+            ranges = _positions(column, chosen[name])
             has_dictionary = ranges[0][0] < int(column.offsets[0])
-            parts = [read(place) for place in ranges]
+            parts = [read(position) for position in ranges]
             body += b"".join(parts)
             meta: Struct = {key: value for key, value in column.meta.items() if key in _KEPT}
             meta[_VALUES] = (I64, rows)
@@ -235,10 +237,10 @@ class PageReader:
         )
         return pa.py_buffer(bytes(body) + footer + struct.pack("<i", len(footer)) + _MAGIC)
 
-    def _ranges(self, places: Sequence[Range]) -> Callable[[Range], bytes]:
+    def _ranges(self, positions: Sequence[Range]) -> Callable[[Range], bytes]:
         """Read ranges of the file, near ones at once; return what gives the bytes of each."""
         hole = _REMOTE_HOLE_BYTES if isinstance(self._source, pa.PythonFile) else _HOLE_BYTES
-        ordered = sorted(set(places))
+        ordered = sorted(set(positions))
         if any(offset < 0 or size < 0 for offset, size in ordered):
             raise ValueError("the page index points outside the file")
         starts = [0, *(at + 1 for at, (a, b) in enumerate(pairwise(ordered)) if b[0] > sum(a) + hole), len(ordered)]
@@ -248,11 +250,13 @@ class PageReader:
             self._source.expect([[(part[0][0], max(map(sum, part))) for part in parts]], _AHEAD_BYTES)
         for begin, end in pairwise(starts):
             offset = ordered[begin][0]
-            size = max(sum(place) for place in ordered[begin:end]) - offset
+            size = max(sum(position) for position in ordered[begin:end]) - offset
             data = self._source.read_at(size, offset)
             if len(data) != size:
                 raise ValueError("the page index points outside the file")
-            found.update({place: data[place[0] - offset : sum(place) - offset] for place in ordered[begin:end]})
+            found.update(
+                {position: data[position[0] - offset : sum(position) - offset] for position in ordered[begin:end]}
+            )
         return found.__getitem__
 
 
@@ -286,18 +290,18 @@ def _top_level(elements: Sequence[Struct]) -> list[Struct]:
     return found
 
 
-def _places(column: ColumnPages, chosen: Mask) -> list[Range]:
+def _positions(column: ColumnPages, chosen: Mask) -> list[Range]:
     """Where a column's dictionary and its chosen pages are, neighbouring pages as one range."""
     numbers = np.flatnonzero(chosen)
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    places = []
+    positions = []
     first = column.first_byte
     if first < int(column.offsets[0]):
-        places.append((first, int(column.offsets[0]) - first))
+        positions.append((first, int(column.offsets[0]) - first))
     for run in runs:
         start = int(column.offsets[run[0]])
-        places.append((start, int(column.offsets[run[-1]] + column.sizes[run[-1]]) - start))
-    return places
+        positions.append((start, int(column.offsets[run[-1]] + column.sizes[run[-1]]) - start))
+    return positions
 
 
 def _opened(data: pa.Buffer, dictionaries: list[str] | None = None) -> pq.ParquetFile:

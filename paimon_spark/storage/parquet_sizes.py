@@ -114,11 +114,11 @@ def chunks_in_order(
     """
     paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
     leaves = [at for column in columns for at, path in enumerate(paths) if _wanted(path, frozenset([column]))]
-    by_leaf = [[_place(metadata.row_group(group).column(at)) for group in groups] for at in leaves]
-    return by_leaf if side_by_side else [[place for group in zip(*by_leaf, strict=True) for place in group]]
+    by_leaf = [[_position(metadata.row_group(group).column(at)) for group in groups] for at in leaves]
+    return by_leaf if side_by_side else [[position for group in zip(*by_leaf, strict=True) for position in group]]
 
 
-def _place(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+def _position(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     dictionary = chunk.dictionary_page_offset
     start = chunk.data_page_offset if not dictionary else min(dictionary, chunk.data_page_offset)
     return start, start + chunk.total_compressed_size

@@ -94,7 +94,7 @@ class RangesAhead:
     most_bytes: int
     _lanes: list[_Lane] = field(default_factory=list)
     _starts: list[int] = field(default_factory=list)
-    _places: list[tuple[_Lane, _Piece]] = field(default_factory=list)
+    _positions: list[tuple[_Lane, _Piece]] = field(default_factory=list)
     _held_bytes: int = 0
     _under_way: int = 0
 
@@ -108,13 +108,13 @@ class RangesAhead:
         """
         self.forget()
         self._lanes = [_Lane(_pieces(ranges, piece_bytes)) for ranges in lanes]
-        placed = sorted(
+        assigned = sorted(
             ((lane, piece) for lane in self._lanes for piece in lane.pieces), key=lambda both: both[1].start
         )
-        if any(before.end > after.start for (_, before), (_, after) in pairwise(placed)):
-            self._lanes, placed = [], []  # a damaged footer: its reader finds out
-        self._starts = [piece.start for _, piece in placed]
-        self._places = placed
+        if any(before.end > after.start for (_, before), (_, after) in pairwise(assigned)):
+            self._lanes, assigned = [], []  # a damaged footer: its reader finds out
+        self._starts = [piece.start for _, piece in assigned]
+        self._positions = assigned
         self._advance()
 
     def read(self, start: int, end: int) -> bytes | None:
@@ -123,9 +123,9 @@ class RangesAhead:
         parts: list[memoryview] = []
         position = start
         while position < end:
-            if at < 0 or at >= len(self._places):
+            if at < 0 or at >= len(self._positions):
                 return None
-            _, piece = self._places[at]
+            _, piece = self._positions[at]
             if piece.over or not piece.start <= position < piece.end:
                 return None
             if piece.fetch is None:
@@ -141,16 +141,16 @@ class RangesAhead:
 
     def forget(self) -> None:
         """Drop what waits, and ask for it no longer."""
-        for _, piece in self._places:
+        for _, piece in self._positions:
             if piece.fetch is not None:
                 piece.fetch.cancel()
-        self._lanes, self._starts, self._places = [], [], []
+        self._lanes, self._starts, self._positions = [], [], []
         self._held_bytes = self._under_way = 0
 
     def _used(self, start: int, end: int) -> None:
         at = bisect_right(self._starts, start) - 1
-        while at < len(self._places) and self._places[at][1].start < end:
-            piece = self._places[at][1]
+        while at < len(self._positions) and self._positions[at][1].start < end:
+            piece = self._positions[at][1]
             piece.left -= min(end, piece.end) - max(start, piece.start)
             if piece.left <= 0:
                 piece.over, piece.fetch = True, None

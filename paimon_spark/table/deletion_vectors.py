@@ -59,41 +59,43 @@ def vector_locations(table: FileStoreTable, entries: Iterable[IndexManifestEntry
             continue
         path = table.paths.index_file_path(entry)
         for meta in entry.deletion_vectors:
-            place = VectorLocation(path, meta.offset, meta.length, meta.cardinality)
-            found[entry.partition, entry.bucket, meta.data_file_name] = place
+            location = VectorLocation(path, meta.offset, meta.length, meta.cardinality)
+            found[entry.partition, entry.bucket, meta.data_file_name] = location
     return found
 
 
-def vector_bytes(file_io: FileIO, place: VectorLocation) -> bytes:
+def vector_bytes(file_io: FileIO, location: VectorLocation) -> bytes:
     """Read what an index file holds at a place: the vector, and a few bytes behind it.
 
     Raises:
         CorruptTableError: the index file is missing, or there cannot be a vector.
     """
-    if place.data is not None:
-        return place.data
-    if place.offset < 0 or place.length < 0:
-        raise CorruptTableError(f"A deletion vector has {place.length} bytes at {place.offset}.", path=place.path)
+    if location.data is not None:
+        return location.data
+    if location.offset < 0 or location.length < 0:
+        raise CorruptTableError(
+            f"A deletion vector has {location.length} bytes at {location.offset}.", path=location.path
+        )
     try:
-        with file_io.open_input(place.path) as source:
-            source.seek(place.offset)
-            data: bytes = source.read(min(stored_bytes(place.length), max(0, source.size() - place.offset)))
+        with file_io.open_input(location.path) as source:
+            source.seek(location.offset)
+            data: bytes = source.read(min(stored_bytes(location.length), max(0, source.size() - location.offset)))
     except FileNotFoundError:
-        raise ExpiredFileError("The index file of deletion vectors is missing.", path=redact(place.path)) from None
+        raise ExpiredFileError("The index file of deletion vectors is missing.", path=redact(location.path)) from None
     return data
 
 
-def deleted_rows(file_io: FileIO, place: VectorLocation, rows: int) -> Bits:
+def deleted_rows(file_io: FileIO, location: VectorLocation, rows: int) -> Bits:
     """Read the deletion vector of a data file of ``rows`` rows: one bit for each row, set where it is deleted.
 
     Raises:
         CorruptTableError: the index file is missing or damaged, or marks rows that the data file does not have.
     """
-    bits = decode_vector(vector_bytes(file_io, place), place.length, rows, path=redact(place.path))
+    bits = decode_vector(vector_bytes(file_io, location), location.length, rows, path=redact(location.path))
     deleted = pa.BooleanArray.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)]).true_count
-    if place.cardinality is not None and place.cardinality != deleted:
+    if location.cardinality is not None and location.cardinality != deleted:
         raise CorruptTableError(
-            f"A deletion vector marks {deleted} rows, but its index manifest says {place.cardinality}.",
-            path=redact(place.path),
+            f"A deletion vector marks {deleted} rows, but its index manifest says {location.cardinality}.",
+            path=redact(location.path),
         )
     return bits

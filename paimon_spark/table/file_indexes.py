@@ -56,21 +56,21 @@ def index_location(embedded: bytes | None, extra_files: Sequence[str], data_file
 
 
 @contextmanager
-def opened(file_io: FileIO, place: IndexLocation) -> Iterator[Container]:
+def opened(file_io: FileIO, location: IndexLocation) -> Iterator[Container]:
     """Open the indexes of a data file: the head is read, bodies as far as they are asked for.
 
     Raises:
         ExpiredFileError: the index file is missing.
         CorruptTableError: the head is damaged.
     """
-    shown = redact(place.path)
-    if place.embedded is not None:
-        data = place.embedded
+    shown = redact(location.path)
+    if location.embedded is not None:
+        data = location.embedded
         parts = decode_head(data, path=f"The index of {shown}")
         yield Container(tuple(parts), len(data), lambda at, count: data[at : at + count])
         return
     try:
-        source = file_io.open_input(place.path)
+        source = file_io.open_input(location.path)
     except FileNotFoundError as error:
         raise ExpiredFileError(f"File index {shown} is missing.", path=shown) from error
     with source:

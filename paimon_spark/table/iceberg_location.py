@@ -32,7 +32,7 @@ def publishes(table: FileStoreTable) -> bool:
     return table.branch == MAIN_BRANCH and is_shared(table.options)
 
 
-def check_place(table: FileStoreTable) -> None:
+def check_location(table: FileStoreTable) -> None:
     """Refuse a table whose Iceberg metadata has no place, before anything is committed.
 
     Raises:

@@ -135,15 +135,15 @@ def may_repeat(found: Iterable[ManifestColumns]) -> bool:
 
     Holds 24 bytes for each entry.
     """
-    hashes, changes, places = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    hashes, changes, locations = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for columns in found:
         names = np.fromiter(map(hash, columns.file_names), np.int64, len(columns))
         hashes.append(names)
         changes.append(np.where(columns.kinds == FileKind.ADD, 1, -1))
-        places.append((names ^ columns.levels)[columns.kinds == FileKind.ADD])
-    _, place = np.unique(np.concatenate(hashes), return_inverse=True)
-    _, additions = np.unique(np.concatenate(places), return_counts=True)
-    return bool((np.bincount(place, np.concatenate(changes)) > 1).any() or (additions > 1).any())
+        locations.append((names ^ columns.levels)[columns.kinds == FileKind.ADD])
+    _, location = np.unique(np.concatenate(hashes), return_inverse=True)
+    _, additions = np.unique(np.concatenate(locations), return_counts=True)
+    return bool((np.bincount(location, np.concatenate(changes)) > 1).any() or (additions > 1).any())
 
 
 def check_none_revived(found: Collection[Identity], path: str) -> None:

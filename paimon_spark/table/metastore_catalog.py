@@ -94,7 +94,7 @@ class MetastoreCatalog(FilesystemCatalog):
 
     def database_properties(self, database: str) -> dict[str, str] | None:
         """Properties of a database, its ``location`` among them; None where there is no such database."""
-        if database in (SYSTEM_DATABASE, DEFAULT_DATABASE) and not self.metastore.keeps_places:
+        if database in (SYSTEM_DATABASE, DEFAULT_DATABASE) and not self.metastore.keeps_positions:
             return super().database_properties(database)
         known = self.metastore.database_properties(database) if is_plain_name(database) else None
         return None if known is None else {"location": self.database_path(database), **known}
@@ -132,15 +132,15 @@ class MetastoreCatalog(FilesystemCatalog):
             )
         for table in sorted(tables):
             self.drop_table(database, table)
-        place = self._place(database)
+        location = self._location(database)
         self.metastore.drop_database(database)
-        self._store(place).delete_empty_directory(place)
+        self._store(location).delete_empty_directory(location)
 
     def is_empty(self, database: str) -> bool:
         """Return whether a database has no table, and nothing else that has a name."""
         return not (self.metastore.tables(database) or self.metastore.others(database))
 
-    def _place(self, database: str) -> str:
+    def _location(self, database: str) -> str:
         """The directory of a database."""
         return self.metastore.database_path(database) or self.database_path(database)
 
@@ -196,9 +196,9 @@ class MetastoreCatalog(FilesystemCatalog):
                 raise PaimonError(f"Database {to_database} does not exist.")
             check_new_table_name(to_table)
             new.check_free()
-            place = new.new_path(target, None)
-            if not before.is_external and place != before.path and self._has_files(place):
-                raise SchemaError(f"Table {to_database}.{to_table} already exists: {place} has its files.")
+            location = new.new_path(target, None)
+            if not before.is_external and location != before.path and self._has_files(location):
+                raise SchemaError(f"Table {to_database}.{to_table} already exists: {location} has its files.")
             if not self.metastore.rename_table(database, table, to_database, to_table):
                 raise SchemaError(f"Table {to_database}.{to_table} already exists.")
             after = new.find(target, "")
@@ -247,16 +247,16 @@ class MetastoreCatalog(FilesystemCatalog):
         wanted = [database] if database is not None else files.databases()
         added = []
         for name in wanted:
-            place = self._place(name)
-            tables = tables_at(self._store(place), place) or []
-            if database is not None and not self._store(place).exists(place):
-                raise PaimonError(f"Database {name} cannot be repaired: there is no {place}.")
+            location = self._location(name)
+            tables = tables_at(self._store(location), location) or []
+            if database is not None and not self._store(location).exists(location):
+                raise PaimonError(f"Database {name} cannot be repaired: there is no {location}.")
             if table is not None and table not in tables:
                 raise TableNotFoundError(f"Table {name}.{table} cannot be repaired: it has no files in the warehouse.")
             if tables and not self.metastore.has_database(name):
                 self._make_database(name, {})
             for found in tables if table is None else (table,):
-                if self._repair_table(name, found, f"{place}/{found}"):
+                if self._repair_table(name, found, f"{location}/{found}"):
                     added.append(f"{name}.{found}")
         return added
 

@@ -21,11 +21,11 @@ from paimon_spark.write.hash_runs import Hashes, distinct
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
 
-PLACE = "_PAIMON_PLACE"
-"""The column of places in the batches of a placed write, behind all others."""
+LOCATION = "_PAIMON_LOCATION"
+"""The column of places in the batches of an assigned write, behind all others."""
 
 _COMPACT_AT = 1 << 22
-Places = npt.NDArray[np.int64]
+Locations = npt.NDArray[np.int64]
 Tasks = npt.NDArray[np.int32]
 
 
@@ -48,7 +48,7 @@ class BucketAssignment:
         self._buckets = DynamicBuckets(dynamic, hash_loader(plan), log, task_id)
         self._ranges = plan.key_ranges
 
-    def place(self, rows: pa.Table, num_tasks: int) -> tuple[Places, Tasks]:
+    def assign(self, rows: pa.Table, num_tasks: int) -> tuple[Locations, Tasks]:
         """Place the keys of rows, at least one.
 
         Args:
@@ -56,7 +56,7 @@ class BucketAssignment:
             num_tasks: number of tasks of the write.
 
         Returns:
-            The place of each row and the task that its bucket has (`routing.bucket_tasks`), both of shape (rows,).
+            The location of each row and the task that its bucket has (`routing.bucket_tasks`), both of shape (rows,).
 
         Raises:
             OptionError: all buckets are full and no id is left.
@@ -87,8 +87,8 @@ def hash_loader(plan: WritePlan) -> Callable[[KnownBucket], Hashes]:
 
 
 def assignment_records(plan: WritePlan) -> tuple[str, int] | None:
-    """The assignment log of a placed write, and its number of records; the commit deletes them. Runs on the driver."""
-    log = None if plan.dynamic is None or not plan.placed else plan.dynamic.log
+    """The assignment log of a write, and its number of records; the commit deletes them. Runs on the driver."""
+    log = None if plan.dynamic is None or not plan.assigned else plan.dynamic.log
     if log is None:
         return None
     there = plan.table.file_io.exists
@@ -103,33 +103,33 @@ def assignment_records(plan: WritePlan) -> tuple[str, int] | None:
 
 
 class AssignedKeys:
-    """The keys that one task of a placed write meets: which of them the hash index does not have yet."""
+    """The keys that one task of an assigned write meets: which of them the hash index does not have yet."""
 
     def __init__(self, plan: DynamicBucketPlan, load: Callable[[KnownBucket], Hashes]) -> None:
         self._known = plan.known
         self._load = load
-        self._places: dict[bytes, list[Places]] = {}
+        self._locations: dict[bytes, list[Locations]] = {}
         self._counts: dict[bytes, int] = {}
 
-    def note(self, partition: bytes, places: Places) -> None:
-        """Take the places of rows of a partition."""
-        parts = self._places.setdefault(partition, [])
-        parts.append(places)
-        self._counts[partition] = count = self._counts.get(partition, 0) + len(places)
+    def note(self, partition: bytes, locations: Locations) -> None:
+        """Take the positions of rows of a partition."""
+        parts = self._locations.setdefault(partition, [])
+        parts.append(locations)
+        self._counts[partition] = count = self._counts.get(partition, 0) + len(locations)
         if count > _COMPACT_AT:
             merged = distinct(np.concatenate(parts))
-            self._places[partition] = [merged]
+            self._locations[partition] = [merged]
             self._counts[partition] = len(merged) // 2  # so that the next turn comes after as many rows
 
     def new_hashes(self) -> dict[tuple[bytes, int], Hashes]:
         """Hashes that the planned snapshot did not know, by (partition, bucket), each sorted and distinct."""
         found: dict[tuple[bytes, int], Hashes] = {}
-        for partition, parts in self._places.items():
-            places = distinct(np.concatenate(parts))
-            buckets = (places >> 32).astype(np.int64)
+        for partition, parts in self._locations.items():
+            locations = distinct(np.concatenate(parts))
+            buckets = (locations >> 32).astype(np.int64)
             borders = np.flatnonzero(np.diff(buckets)) + 1
             known = {bucket.bucket: bucket for bucket in self._known.get(partition, ())}
-            for part in np.split(places, borders):
+            for part in np.split(locations, borders):
                 bucket = int(part[0] >> 32)
                 hashes = np.sort((part & 0xFFFFFFFF).astype(np.uint32).view(np.int32))
                 if bucket in known:

@@ -2,8 +2,8 @@
 
 Tasks of one write cannot communicate, and the number of rows is not known. Before a task writes rows of new keys, it
 adds a record to the log: a file with the next number, created exclusively as snapshots are. A task that loses the race
-reads the winner's record, and places what is left. So each key hash is placed once in a write, by whichever attempt of
-whichever task comes first, and all others follow.
+reads the winner's record, and places what is left. So each key hash is assigned once in a write, by whichever attempt
+of whichever task comes first, and all others follow.
 
 Records lie in the table's index directory. The commit deletes them; those of a failed write are orphan files.
 """
@@ -25,28 +25,28 @@ from paimon_spark.table.paths import TablePaths
 
 _MAGIC = b"PPL1"
 _HEADER = struct.Struct("<4s16siiI")  # magic, token, task, whether numbers are counts, sections
-_SECTION = struct.Struct("<II")  # bytes of the partition, placements
+_SECTION = struct.Struct("<II")  # bytes of the partition, assignments
 
 
 @dataclass(frozen=True, slots=True)
-class Placements:
-    """The placements of one partition in one record."""
+class Assignments:
+    """The assignments of one partition in one record."""
 
     partition: bytes
     numbers: npt.NDArray[np.int32]
-    """Key hashes; in a record of counts the number of new keys of each bucket. Shape (placements,)."""
+    """Key hashes; in a record of counts the number of new keys of each bucket. Shape (assignments,)."""
     buckets: npt.NDArray[np.int16]
-    """The bucket of each, shape (placements,)."""
+    """The bucket of each, shape (assignments,)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRecord:
-    """What one task placed at one time."""
+    """What one task assigned at one time."""
 
     task: int
     counts: bool
     """Whether only numbers of keys are recorded: enough if all rows of one hash come to one task."""
-    sections: tuple[Placements, ...]
+    sections: tuple[Assignments, ...]
 
 
 class AssignmentLog(Protocol):
@@ -114,7 +114,7 @@ def decode_record(data: bytes, *, path: str) -> AssignmentRecord:
     Raises:
         CorruptTableError: the bytes are no record.
     """
-    message = f"The placement record {path} of a running write is damaged: run the write again."
+    message = f"The assignment record {path} of a running write is damaged: run the write again."
     damaged = CorruptTableError(message, path=path)
     if len(data) < _HEADER.size:
         raise damaged
@@ -122,9 +122,9 @@ def decode_record(data: bytes, *, path: str) -> AssignmentRecord:
     if magic != _MAGIC or len(data) < _HEADER.size + count * _SECTION.size:
         raise damaged
     sizes = np.frombuffer(data, "<u4", 2 * count, _HEADER.size).astype(np.int64).reshape(count, 2)
-    widths, placements = sizes[:, 0], sizes[:, 1]
+    widths, assignments = sizes[:, 0], sizes[:, 1]
     start = _HEADER.size + count * _SECTION.size
-    total = int(placements.sum())
+    total = int(assignments.sum())
     if len(data) != start + int(widths.sum()) + 6 * total:
         raise damaged
     at = start + int(widths.sum())
@@ -132,10 +132,12 @@ def decode_record(data: bytes, *, path: str) -> AssignmentRecord:
     buckets = np.frombuffer(data, "<i2", total, at + 4 * total).astype(np.int16)
     if total and int(buckets.min()) < 0:
         raise damaged
-    ends, edges = np.cumsum(placements), start + np.cumsum(widths)
+    ends, edges = np.cumsum(assignments), start + np.cumsum(widths)
     sections = tuple(
-        Placements(data[edge - width : edge], numbers[end - n : end], buckets[end - n : end])
-        for edge, width, end, n in zip(edges.tolist(), widths.tolist(), ends.tolist(), placements.tolist(), strict=True)
+        Assignments(data[edge - width : edge], numbers[end - n : end], buckets[end - n : end])
+        for edge, width, end, n in zip(
+            edges.tolist(), widths.tolist(), ends.tolist(), assignments.tolist(), strict=True
+        )
     )
     return AssignmentRecord(task, bool(counts), sections)
 

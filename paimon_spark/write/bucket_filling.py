@@ -73,7 +73,7 @@ def _row_hash(serialized: bytes) -> int:
 
 
 def candidate_buckets(counts: Mapping[int, int], plan: DynamicBucketPlan, *, more_to_come: bool) -> Buckets:
-    """Buckets that take new keys where placing is a function of the hash.
+    """Buckets that take new keys where assigning is a function of the hash.
 
     Args:
         counts: keys of each bucket, as all tasks know them.

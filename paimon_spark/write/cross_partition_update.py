@@ -24,7 +24,7 @@ from paimon_spark.spec.data_types import DataField, DoubleType, FloatType
 from paimon_spark.spec.row_kind import RowKind, is_retract
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.write.bucket_assignment import PLACE
+from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
 from paimon_spark.write.cross_partition_spill import OLD_BUCKET, CrossPartitionSpill, hashes_of_keys
 from paimon_spark.write.new_keys import NewKeys
@@ -67,7 +67,7 @@ _TASK_BITS = 40
 Numbers = npt.NDArray[np.int64]
 
 
-def place_fields(schema: TableSchema) -> tuple[DataField, ...]:
+def location_fields(schema: TableSchema) -> tuple[DataField, ...]:
     """The columns of the primary key and of the partition."""
     return tuple(schema.field(name) for name in dict.fromkeys([*schema.primary_keys, *schema.partition_keys]))
 
@@ -129,17 +129,17 @@ def assign_partitions(
     Raises:
         DataError: a key would move, but its table ignores deletes.
     """
-    placing = _BucketAssignment(plan, task_id)
+    assignment = _BucketAssignment(plan, task_id)
     budget = int(plan.table.options.value("write-buffer-size"))
     with CrossPartitionSpill(plan.table.schema, budget) as spill:
         for batch in unpack_rows(batches):
             spill.add(batch)
         for rows, known in spill.parts():
             if rows is not None:
-                placed = placing.place(rows, known)
-                if placed.rows.num_rows:
-                    ids = bucket_tasks(placed.partitions, placed.names, placed.buckets, len(targets))
-                    yield from pack_chunk(placed.rows, ids, targets)
+                assigned = assignment.assign(rows, known)
+                if assigned.rows.num_rows:
+                    ids = bucket_tasks(assigned.partitions, assigned.names, assigned.buckets, len(targets))
+                    yield from pack_chunk(assigned.rows, ids, targets)
 
 
 def assign_all_rows(
@@ -162,7 +162,7 @@ def assign_all_rows(
     Raises:
         DataError: a row cannot be taken, or a key would move, but its table ignores deletes.
     """
-    placing = _BucketAssignment(plan, 0)
+    assignment = _BucketAssignment(plan, 0)
     schema = plan.table.schema
     with CrossPartitionSpill(schema, int(plan.table.options.value("write-buffer-size"))) as spill:
         ordered = pa.schema([*given.data_schema, pa.field(ORDER, pa.int64())])
@@ -178,14 +178,14 @@ def assign_all_rows(
                 spill.add(batch)
         for rows, old in spill.parts():
             if rows is not None:
-                yield from placing.place(rows, old).rows.to_batches()
+                yield from assignment.assign(rows, old).rows.to_batches()
 
 
 def _mapped(plan: WritePlan, chunk: pa.Table, numbers: Numbers) -> pa.Table:
     """Rows in the columns of the table, with their kinds and their numbers."""
     mapped = plan.mapping.apply(chunk, numbers)
     kinds = np.zeros(mapped.rows.num_rows, dtype=np.int8) if mapped.kinds is None else mapped.kinds
-    return mapped.rows.append_column(VALUE_KIND.name, pa.array(kinds)).append_column(ORDER, pa.array(mapped.places))
+    return mapped.rows.append_column(VALUE_KIND.name, pa.array(kinds)).append_column(ORDER, pa.array(mapped.locations))
 
 
 def _joined(known: Iterable[tuple[pa.RecordBatch, int]], most_bytes: int) -> Iterator[pa.Table]:
@@ -213,7 +213,7 @@ def _key_tasks(rows: pa.Table, schema: TableSchema, count: int) -> npt.NDArray[n
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedRows:
+class AssignedRows:
     """Rows as they are written."""
 
     rows: pa.Table
@@ -248,8 +248,8 @@ class _BucketAssignment:
         self._kind_field = plan.mapping.kind_field
         self._partition_fields = [table.schema.field(name) for name in table.schema.partition_keys]
 
-    def place(self, rows: pa.Table, known: pa.Table | None) -> PlacedRows:
-        """Place rows of some keys, of which all known keys are given."""
+    def assign(self, rows: pa.Table, known: pa.Table | None) -> AssignedRows:
+        """Assign rows of some keys, of which all known keys are given."""
         rows = rows.take(pa.array(np.argsort(rows.column(ORDER).to_numpy(), kind="stable")))
         rows = rows.drop_columns([ORDER]).combine_chunks()
         old, codes = self._matched(rows, known)
@@ -268,14 +268,14 @@ class _BucketAssignment:
         starts = np.ones(len(order), dtype=np.bool_)
         starts[1:] = codes[order[1:]] != codes[order[:-1]]
         found = _Found(rows, taken, own, olds, buckets, at_old, order, starts)
-        placed = self._last_rows(found) if self._rule is KeyRule.DELETE_OLD else self._kept(found)
+        assigned = self._last_rows(found) if self._rule is KeyRule.DELETE_OLD else self._kept(found)
         names = list(partitions)
-        fresh = np.flatnonzero(placed.new)
+        fresh = np.flatnonzero(assigned.new)
         if len(fresh):
-            placed.buckets[fresh] = self._new(placed.partitions[fresh], names)
-        final = placed.buckets[placed.bucket_of]
-        out = placed.rows.append_column(pa.field(PLACE, pa.int64()), pa.array(final << 32))
-        return PlacedRows(out, placed.partitions, names, final.astype(np.int32))
+            assigned.buckets[fresh] = self._new(assigned.partitions[fresh], names)
+        final = assigned.buckets[assigned.bucket_of]
+        out = assigned.rows.append_column(pa.field(LOCATION, pa.int64()), pa.array(final << 32))
+        return AssignedRows(out, assigned.partitions, names, final.astype(np.int32))
 
     def _matched(self, rows: pa.Table, known: pa.Table | None) -> tuple[Numbers, Numbers]:
         """For each row the known key that is its own (-1: none), and a number that rows of one key share."""
@@ -300,10 +300,10 @@ class _BucketAssignment:
         positions = positions_of(partitions, len(names))
         groups = [(name, len(chosen)) for name, chosen in zip(names, positions, strict=True) if len(chosen)]
         buckets = np.empty(len(partitions), dtype=np.int64)
-        buckets[np.concatenate(positions)] = np.concatenate(self._keys.place(groups))
+        buckets[np.concatenate(positions)] = np.concatenate(self._keys.assign(groups))
         return buckets
 
-    def _last_rows(self, found: _Found) -> _Placed:
+    def _last_rows(self, found: _Found) -> _Assigned:
         """Of each key the last row, and its old row as -D where that is in another partition."""
         ends = np.append(found.starts[1:], True)
         last = np.sort(found.order[ends])
@@ -329,9 +329,9 @@ class _BucketAssignment:
         same = found.olds[stay] == found.own[stay]
         new = np.concatenate([~same, np.zeros(len(gone), dtype=np.bool_)])
         buckets = np.concatenate([np.where(same, found.buckets[stay], -1), found.buckets[gone]])
-        return _Placed(rows, partitions, buckets, new, np.arange(len(new)))
+        return _Assigned(rows, partitions, buckets, new, np.arange(len(new)))
 
-    def _kept(self, found: _Found) -> _Placed:
+    def _kept(self, found: _Found) -> _Assigned:
         """All rows in the partition in which their key is, or came first; or only those that name it."""
         order = found.order
         first = np.maximum.accumulate(np.where(found.starts, np.arange(len(order)), 0))  # place of the key's first row
@@ -344,7 +344,7 @@ class _BucketAssignment:
             kept = np.flatnonzero(~differs)
             number = np.cumsum(~differs) - 1  # the first row of a new key is always kept
             rows = found.rows.take(pa.array(order[kept]))
-            return _Placed(
+            return _Assigned(
                 rows, target[kept], buckets[kept], new[kept], number[np.where(has, np.arange(len(order)), first)[kept]]
             )
         rows = found.rows.take(pa.array(order))
@@ -352,7 +352,7 @@ class _BucketAssignment:
             offset = 0 if found.taken is None else found.taken.num_rows
             source = np.where(has, found.at_old[order], offset + order[first])
             rows = self._with_partitions(rows, found, np.where(differs, source, -1))
-        return _Placed(rows, target, buckets, new, np.where(has, np.arange(len(order)), first))
+        return _Assigned(rows, target, buckets, new, np.where(has, np.arange(len(order)), first))
 
     def _with_partitions(self, rows: pa.Table, found: _Found, source: Numbers) -> pa.Table:
         """The rows, some with the partition of another one: of a known key, behind these of a row; -1 for its own."""
@@ -394,7 +394,7 @@ class _Found:
         self.order, self.starts = order, starts
 
 
-class _Placed:
+class _Assigned:
     """Rows as they are written: their partitions, buckets (of `new` ones not yet), and whose bucket each row has."""
 
     def __init__(

@@ -74,7 +74,7 @@ def changed_vectors(
         DataError: a position is beyond its file, or too large for the table's vectors.
     """
     old = [entry for entry in entries if entry.index_type == DELETION_VECTORS_INDEX]
-    places = vector_locations(table, old)
+    locations = vector_locations(table, old)
     new = {(rows.partition, rows.bucket, rows.file_name): rows for rows in deleted}
     both = next((key for key in new if key in dropped), None)
     if both is not None:
@@ -92,8 +92,8 @@ def changed_vectors(
                 continue
             if writing.bucketed:
                 replaced = here  # one file has all vectors of a bucket
-            kept = list(_kept(table, replaced, places, changes.keys() | gone))
-            merged = [_merged(table, rows, places.get((partition, bucket, name))) for name, rows in changes.items()]
+            kept = list(_kept(table, replaced, locations, changes.keys() | gone))
+            merged = [_merged(table, rows, locations.get((partition, bucket, name))) for name, rows in changes.items()]
             touched |= {entry.file_name: entry for entry in replaced}
             written += writing.write(partition, bucket, (*kept, *merged))
     except BaseException:
@@ -117,15 +117,15 @@ def _is_changed(entry: IndexManifestEntry, names: Collection[str]) -> bool:
 def _kept(
     table: FileStoreTable,
     entries: Sequence[IndexManifestEntry],
-    places: dict[FileKey, VectorLocation],
+    locations: dict[FileKey, VectorLocation],
     without: Collection[str],
 ) -> Iterator[_Vector]:
     """Yield the vectors of index files that stay as they are, but for some data files."""
     for entry in entries:
         for meta in entry.deletion_vectors or ():
             if meta.data_file_name not in without:
-                place = places[entry.partition, entry.bucket, meta.data_file_name]
-                data = whole_vector(vector_bytes(table.file_io, place), place.length, path=redact(place.path))
+                location = locations[entry.partition, entry.bucket, meta.data_file_name]
+                data = whole_vector(vector_bytes(table.file_io, location), location.length, path=redact(location.path))
                 yield _Vector(meta.data_file_name, data, meta.length, meta.cardinality)
 
 

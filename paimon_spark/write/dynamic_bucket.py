@@ -5,10 +5,10 @@ a new bucket is made. Java gives a residue class of hashes to each assigner; her
 the order of the write's assignment log, so that buckets are full whatever the number of tasks. The assigners that
 ``dynamic-bucket.initial-buckets`` asks for are kept: each has buckets and hashes of its own.
 
-Two tasks, or two attempts of one, never place a key differently:
+Two tasks, or two attempts of one, never assign a key differently:
 
 - where tasks may have rows of one hash, records of the log say the hashes themselves, and whoever meets a hash that is
-  placed follows;
+  assigned follows;
 - where all rows of one hash come to one task, records say how many keys each bucket got, and an attempt takes over the
   places that an earlier one of its task has reserved;
 - where the log is full (`LOG_RECORDS`, `LOG_HASHES`), or the store can create no file exclusively, a new key's bucket
@@ -25,12 +25,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.write.bucket_assignment_log import AssignmentLog, AssignmentRecord, Placements
+from paimon_spark.write.bucket_assignment_log import AssignmentLog, AssignmentRecord, Assignments
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, fill
 from paimon_spark.write.hash_runs import Buckets, Hashes, HashRuns, distinct_hashes
 
 LOG_RECORDS = 1024
-"""Records of a log; after them placing is a function of the hash, as each task reads them all."""
+"""Records of a log; after them assigning is a function of the hash, as each task reads them all."""
 LOG_HASHES = 32 << 20
 """Key hashes of a log, 8 bytes of memory each in every task that reads them."""
 
@@ -39,7 +39,7 @@ LOG_HASHES = 32 << 20
 class _RecordedAssignment:
     """What a record says of one partition, whether it is counts, and whether this task wrote it."""
 
-    placed: Placements
+    assigned: Assignments
     counts: bool
     own_task: bool
 
@@ -55,25 +55,25 @@ class _Partition:
     own: HashRuns = field(default_factory=HashRuns)
     """New keys that this task has met."""
     others: HashRuns = field(default_factory=HashRuns)
-    """New keys that other tasks have placed."""
+    """New keys that other tasks have assigned."""
     reserved: dict[int, int] = field(default_factory=dict)
     """Places that an earlier attempt of this task has taken."""
 
     def take(self, records: Sequence[_RecordedAssignment]) -> None:
         """Take over what records say that this attempt did not write."""
-        for placed, own_task in ((r.placed, r.own_task) for r in records if r.counts):
-            for bucket, number in zip(placed.buckets.tolist(), placed.numbers.tolist(), strict=True):
+        for assigned, own_task in ((r.assigned, r.own_task) for r in records if r.counts):
+            for bucket, number in zip(assigned.buckets.tolist(), assigned.numbers.tolist(), strict=True):
                 self.counts[bucket] = self.counts.get(bucket, 0) + number
                 if own_task:
                     self.reserved[bucket] = self.reserved.get(bucket, 0) + number
-        keys = [r.placed for r in records if not r.counts]
+        keys = [r.assigned for r in records if not r.counts]
         if keys:
             buckets = np.concatenate([k.buckets for k in keys])
             self.others.add(np.concatenate([k.numbers for k in keys]), buckets)
             self.count(buckets)
 
     def count(self, buckets: npt.NDArray[np.integer]) -> None:
-        """Count keys that were placed."""
+        """Count keys that were assigned."""
         numbers = np.bincount(buckets)
         for bucket in np.flatnonzero(numbers).tolist():
             self.counts[bucket] = self.counts.get(bucket, 0) + int(numbers[bucket])
@@ -81,7 +81,7 @@ class _Partition:
 
 @dataclass(slots=True)
 class _NewKeys:
-    """Distinct hashes of one partition that must be placed, in the order of their arrival."""
+    """Distinct hashes of one partition that must get a bucket, in the order of their arrival."""
 
     partition: bytes
     state: _Partition
@@ -144,7 +144,7 @@ class DynamicBuckets:
                 arrives[first[unknown]] = True
                 at = inverse[arrives]
                 new.append((buckets, at, _NewKeys(partition, state, distinct[at], buckets[at])))
-        self._place([keys for *_, keys in new])
+        self._assign([keys for *_, keys in new])
         for buckets, at, keys in new:
             buckets[at] = keys.buckets
             keys.state.own.add(keys.hashes, keys.buckets)
@@ -159,8 +159,8 @@ class DynamicBuckets:
             self._partitions[partition] = state
         return state
 
-    def _place(self, keys: list[_NewKeys]) -> None:
-        """Place what is unknown, all partitions in one record."""
+    def _assign(self, keys: list[_NewKeys]) -> None:
+        """Assign what is unknown, all partitions in one record."""
         while True:
             open_keys = [k for k in keys if np.any(k.buckets < 0)]
             if not open_keys:
@@ -171,7 +171,7 @@ class DynamicBuckets:
                     ids = candidate_buckets(k.state.counts, self._plan, more_to_come=self._log is not None)
                     k.buckets[unknown] = ids[k.hashes[unknown].view(np.uint32) % np.uint32(len(ids))]
                 return
-            if self._place_in_order(self._log, open_keys):
+            if self._assign_in_order(self._log, open_keys):
                 return
             self._follow(self._log)
             for k in open_keys:
@@ -182,15 +182,15 @@ class DynamicBuckets:
     def _is_full(self) -> bool:
         return self.records >= LOG_RECORDS or self._logged_hashes >= LOG_HASHES
 
-    def _place_in_order(self, log: AssignmentLog, keys: list[_NewKeys]) -> bool:
-        """Place keys after all records known here; False when there are others, and nothing is changed then."""
-        placed = []
+    def _assign_in_order(self, log: AssignmentLog, keys: list[_NewKeys]) -> bool:
+        """Assign keys after all records known here; False when there are others, and nothing is changed then."""
+        assigned = []
         sections = []
         for k in keys:
             unknown = np.flatnonzero(k.buckets < 0)
             reserved = dict(k.state.reserved)
             buckets, newly = fill(self._plan, k.partition, k.state.counts, reserved, k.hashes[unknown])
-            placed.append((unknown, buckets, newly, reserved))
+            assigned.append((unknown, buckets, newly, reserved))
             section = _section(k.partition, k.hashes[unknown], buckets, newly, counts=self._plan.keys_apart)
             if len(section.numbers):
                 sections.append(section)
@@ -199,7 +199,7 @@ class DynamicBuckets:
             if not log.append(self.records, record):
                 return False
             self._count_record(record)
-        for k, (unknown, buckets, newly, reserved) in zip(keys, placed, strict=True):
+        for k, (unknown, buckets, newly, reserved) in zip(keys, assigned, strict=True):
             k.buckets[unknown] = buckets
             k.state.reserved = reserved
             k.state.count(buckets[newly])
@@ -240,13 +240,13 @@ def _known(hashes: Hashes, index: HashRuns, own: HashRuns) -> Buckets:
 
 def _section(
     partition: bytes, hashes: Hashes, buckets: Buckets, newly: npt.NDArray[np.bool_], *, counts: bool
-) -> Placements:
+) -> Assignments:
     """The section of a record about the keys of a partition."""
     if not counts:
-        return Placements(partition, hashes, buckets.astype(np.int16))
+        return Assignments(partition, hashes, buckets.astype(np.int16))
     numbers = np.bincount(buckets[newly])
     ids = np.flatnonzero(numbers)
-    return Placements(partition, numbers[ids].astype(np.int32), ids.astype(np.int16))
+    return Assignments(partition, numbers[ids].astype(np.int32), ids.astype(np.int16))
 
 
 def _load_index(known: Sequence[KnownBucket], load: Callable[[KnownBucket], Hashes]) -> HashRuns:

@@ -110,21 +110,21 @@ class ExternalPaths:
 class ExternalDirectories:
     """Gives each new file of one writer a directory."""
 
-    def __init__(self, places: ExternalPaths, relative: str) -> None:
-        self._places = places
+    def __init__(self, locations: ExternalPaths, relative: str) -> None:
+        self._locations = locations
         self._relative = relative
-        entropy = places.strategy == _ENTROPY
-        self._turns = _turns(len(places.roots), 0 if entropy else random.randrange(len(places.roots)))
+        entropy = locations.strategy == _ENTROPY
+        self._turns = _turns(len(locations.roots), 0 if entropy else random.randrange(len(locations.roots)))
 
     def of(self, name: str) -> str:
         """Return the directory of a new file."""
-        places = self._places
-        if places.weights:
-            ends = list(accumulate(places.weights))
-            root = places.roots[bisect_right(ends, random.random() * ends[-1])]
+        locations = self._locations
+        if locations.weights:
+            ends = list(accumulate(locations.weights))
+            root = locations.roots[bisect_right(ends, random.random() * ends[-1])]
         else:
-            root = places.roots[next(self._turns)]
-        parts = (root, self._relative, *(entropy_directories(name) if places.strategy == _ENTROPY else ()))
+            root = locations.roots[next(self._turns)]
+        parts = (root, self._relative, *(entropy_directories(name) if locations.strategy == _ENTROPY else ()))
         return "/".join(parts)
 
 

@@ -74,13 +74,13 @@ class HashRuns:
     def _mark(self, run: npt.NDArray[np.int64]) -> None:
         wanted = min(_MARKS_PER_HASH * len(self), _MOST_MARKS)
         if wanted <= len(self._marks):
-            self._marks[self._places(run >> _BUCKET_BITS)] = True
+            self._marks[self._slots(run >> _BUCKET_BITS)] = True
             return
         self._marks = np.zeros(min(1 << (2 * wanted - 1).bit_length(), _MOST_MARKS), dtype=np.bool_)
         for known in self._runs:
-            self._marks[self._places(known >> _BUCKET_BITS)] = True
+            self._marks[self._slots(known >> _BUCKET_BITS)] = True
 
-    def _places(self, hashes: npt.NDArray[np.integer]) -> npt.NDArray[np.uint32]:
+    def _slots(self, hashes: npt.NDArray[np.integer]) -> npt.NDArray[np.uint32]:
         """Where hashes have their marks: at their leading bits, so that sorted hashes go through the table in order."""
         return hashes.astype(np.int32).view(np.uint32) >> np.uint32(33 - len(self._marks).bit_length())
 
@@ -89,7 +89,7 @@ class HashRuns:
         found = np.full(len(hashes), -1, dtype=np.int32)
         if not self._runs:
             return found
-        marked = np.flatnonzero(self._marks[self._places(hashes)])
+        marked = np.flatnonzero(self._marks[self._slots(hashes)])
         if len(marked) < len(hashes):
             found[marked] = self._search(hashes[marked])
             return found

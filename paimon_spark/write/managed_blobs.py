@@ -21,7 +21,7 @@ from paimon_spark.spec.data_types import BlobType, DataField
 from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, MANAGED_BLOB_SUFFIX
 from paimon_spark.spec.row_kind import is_retract
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.storage.blob_descriptor import PLACE, descriptor_array, uris
+from paimon_spark.storage.blob_descriptor import LOCATION, descriptor_array, uris
 from paimon_spark.storage.blob_elements import leaves, with_leaves
 from paimon_spark.storage.blob_format import AROUND, HEAD, BlobWriter
 from paimon_spark.storage.blob_input import BlobInput
@@ -168,10 +168,10 @@ class _ManagedBlobs:
             order.append(at)
         if not found:
             return pa.nulls(len(values), values.type)
-        places = np.empty(len(values), np.int64)
-        places[np.concatenate(order)] = np.arange(len(valid))
+        positions = np.empty(len(values), np.int64)
+        positions[np.concatenate(order)] = np.arange(len(valid))
         nulls = values.is_null().to_numpy(zero_copy_only=False)
-        return pa.concat_arrays(found).take(pa.array(np.where(nulls, 0, places), mask=nulls))
+        return pa.concat_arrays(found).take(pa.array(np.where(nulls, 0, positions), mask=nulls))
 
     def close(self) -> None:
         """Finish the open managed blob file."""
@@ -216,7 +216,7 @@ class BlobReferencesWriter:
             chosen = chosen.filter(pa.array(stays))
         for column in chosen.columns:
             for chunk in column.chunks:
-                self._uris |= uris(pc.binary_slice(leaves(chunk), 0, -PLACE), self._path)
+                self._uris |= uris(pc.binary_slice(leaves(chunk), 0, -LOCATION), self._path)
 
     def close(self) -> str:
         """Write the file; return its name."""

@@ -25,7 +25,7 @@ INLINE_HASHES = 8192
 
 @dataclass(frozen=True, slots=True)
 class NewHashes:
-    """Key hashes that a task placed in one dynamic bucket and that the hash index did not hold at planning time.
+    """Key hashes that a task assigned to one dynamic bucket and that the hash index did not hold at planning time.
 
     Small sets travel in ``data``; larger ones in ``file_name``, a file of the table's index directory in the very
     format of a HASH index file (big-endian int32, see spec ``hash_index``), so that the commit may adopt the file as it
@@ -103,7 +103,7 @@ class TaskMessage:
     messages: tuple[CommitMessage, ...]
     rows: int
     """Rows that came in, before input filters and before merging."""
-    placement: tuple[str, int] | None = None
+    assignment_log: tuple[str, int] | None = None
     """The assignment log of a write to dynamic buckets, and its number of records: the commit deletes them."""
     blob_files: tuple[str, ...] = ()
     """Paths of the managed blob files that the task made: the rows of its files name them, the commit does not."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from paimon_spark.write.bucket_assignment_log import AssignmentLog, AssignmentRecord, Placements
+from paimon_spark.write.bucket_assignment_log import AssignmentLog, AssignmentRecord, Assignments
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, candidate_buckets, fill
 from paimon_spark.write.dynamic_bucket import LOG_RECORDS
 from paimon_spark.write.hash_runs import Buckets
@@ -32,7 +32,7 @@ class _Partition:
 
 
 class NewKeys:
-    """Places new keys in one task."""
+    """Assigns new keys in one task."""
 
     def __init__(self, plan: DynamicBucketPlan, log: AssignmentLog | None, task_id: int) -> None:
         """Know nothing of other tasks yet.
@@ -48,7 +48,7 @@ class NewKeys:
         self._partitions: dict[bytes, _Partition] = {}
         self._records = 0
 
-    def place(self, groups: Sequence[tuple[bytes, int]]) -> list[Buckets]:
+    def assign(self, groups: Sequence[tuple[bytes, int]]) -> list[Buckets]:
         """The buckets of new keys.
 
         Args:
@@ -61,9 +61,9 @@ class NewKeys:
             OptionError: all buckets are full and no id is left.
         """
         while self._log is not None and self._records < LOG_RECORDS:
-            placed = self._place_next(self._log, groups)
-            if placed is not None:
-                return placed
+            assigned = self._assign_next(self._log, groups)
+            if assigned is not None:
+                return assigned
             self._follow(self._log)
         found = []
         for partition, number in groups:
@@ -78,9 +78,9 @@ class NewKeys:
             state = self._partitions[partition] = _Partition({k.bucket: k.rows for k in known})
         return state
 
-    def _place_next(self, log: AssignmentLog, groups: Sequence[tuple[bytes, int]]) -> list[Buckets] | None:
-        """Place keys after all records known here; None when there are others, and nothing is changed then."""
-        placed, sections = [], []
+    def _assign_next(self, log: AssignmentLog, groups: Sequence[tuple[bytes, int]]) -> list[Buckets] | None:
+        """Assign keys after all records known here; None when there are others, and nothing is changed then."""
+        assigned, sections = [], []
         for partition, number in groups:
             state = self._partition(partition)
             reserved = dict(state.reserved)
@@ -88,17 +88,17 @@ class NewKeys:
             buckets, newly = fill(self._plan, partition, state.counts, reserved, keys)
             numbers = np.bincount(buckets[newly]) if newly.any() else np.zeros(0, dtype=np.int64)
             ids = np.flatnonzero(numbers)
-            placed.append((state, buckets, reserved, dict(zip(ids.tolist(), numbers[ids].tolist(), strict=True))))
+            assigned.append((state, buckets, reserved, dict(zip(ids.tolist(), numbers[ids].tolist(), strict=True))))
             if len(ids):
-                sections.append(Placements(partition, numbers[ids].astype(np.int32), ids.astype(np.int16)))
+                sections.append(Assignments(partition, numbers[ids].astype(np.int32), ids.astype(np.int16)))
         if sections:
             if not log.append(self._records, AssignmentRecord(self._task_id, True, tuple(sections))):
                 return None
             self._records += 1
-        for state, _, reserved, numbers_of in placed:
+        for state, _, reserved, numbers_of in assigned:
             state.reserved = reserved
             state.add(numbers_of, reserve=False)
-        return [buckets for _, buckets, *_ in placed]
+        return [buckets for _, buckets, *_ in assigned]
 
     def _follow(self, log: AssignmentLog) -> None:
         """Read all records that are new here."""

@@ -1,6 +1,6 @@
 """Rows on their way to the task of their bucket, packed: the shuffle moves a few Arrow streams instead of each row.
 
-The task of a row is computed in Python, where keys of dynamic buckets are placed as well, so this serves every table
+The task of a row is computed in Python, where keys of dynamic buckets are assigned as well, so this serves every table
 whose rows belong together. Spark's shuffle sees two columns: the number that leads a stream to its task, and the
 stream. Rows of one task keep the order in which they came.
 """
@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.write.bucket_assignment import PLACE, BucketAssignment
+from paimon_spark.write.bucket_assignment import LOCATION, BucketAssignment
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import positions_of, shuffle_ids, split_rows
 from paimon_spark.write.rows import RowMapping
@@ -52,14 +52,14 @@ def pack_rows(
     schema = plan.table.schema
     names = {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys}
     mapping = mapping_of(plan, names)
-    placing = None if plan.dynamic is None else BucketAssignment(plan, task_id)
+    assignment = None if plan.dynamic is None else BucketAssignment(plan, task_id)
     for chunk in combine_batches(batches, plan.data_schema, chunk_bytes(plan)):
         rows = mapping.columns(chunk.select(mapping.data_names))
-        if placing is None:
+        if assignment is None:
             ids = shuffle_ids(schema, rows, len(targets), plan.key_ranges)
         else:
-            places, ids = placing.place(rows, len(targets))
-            chunk = chunk.append_column(pa.field(PLACE, pa.int64()), pa.array(places))
+            locations, ids = assignment.assign(rows, len(targets))
+            chunk = chunk.append_column(pa.field(LOCATION, pa.int64()), pa.array(locations))
         yield from pack_chunk(chunk, ids, targets)
 
 

@@ -25,7 +25,7 @@ from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.special_fields import TRACKED_FIELDS
-from paimon_spark.table.iceberg_location import check_place
+from paimon_spark.table.iceberg_location import check_location
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
@@ -54,10 +54,10 @@ def compaction_backlog(schema: TableSchema, files: ManifestColumns) -> dict[byte
 def _sorted_runs(files: ManifestColumns) -> dict[bytes, dict[int, int]]:
     found: dict[bytes, dict[int, int]] = {}
     seen = set[tuple[bytes, int, int]]()
-    for place in zip(files.partitions, files.buckets.tolist(), files.levels.tolist(), strict=True):
-        partition, bucket, level = place
-        if level == 0 or place not in seen:
-            seen.add(place)
+    for location in zip(files.partitions, files.buckets.tolist(), files.levels.tolist(), strict=True):
+        partition, bucket, level = location
+        if level == 0 or location not in seen:
+            seen.add(location)
             buckets = found.setdefault(partition, {})
             buckets[bucket] = buckets.get(bucket, 0) + 1
     return found
@@ -71,12 +71,12 @@ def _files_to_join(schema: TableSchema, files: ManifestColumns) -> dict[bytes, d
     newest_first = np.argsort(-np.array(files.file_values("_MIN_SEQUENCE_NUMBER"), dtype=np.int64), kind="stable")
     partitions, buckets, bytes_ = files.partitions, files.buckets, files.file_sizes
     for at in newest_first.tolist():
-        place = partitions[at], int(buckets[at])
-        size = sizes[place] = sizes.get(place, 0) + int(bytes_[at])
-        counts = found.setdefault(place[0], {})
-        count = counts.setdefault(place[1], 0)
+        location = partitions[at], int(buckets[at])
+        size = sizes[location] = sizes.get(location, 0) + int(bytes_[at])
+        counts = found.setdefault(location[0], {})
+        count = counts.setdefault(location[1], 0)
         if size < most_bytes and count < most_files:
-            counts[place[1]] = count + 1
+            counts[location[1]] = count + 1
     return found
 
 
@@ -110,7 +110,7 @@ class WritePlan:
     """Number of buckets of those partitions whose number differs from the table's: their rows go into those."""
     rows_read: bool = False
     """Whether the rows were made of rows of that snapshot (UPDATE, DELETE, MERGE)."""
-    placed: bool = False
+    assigned: bool = False
     """Whether rows of dynamic buckets have their buckets (`bucket_assignment`), all rows of a bucket to one task."""
     dynamic: DynamicBucketPlan | None = None
     """For dynamic buckets: which there are and how new ones are made."""
@@ -135,8 +135,8 @@ class WritePlan:
 
     @property
     def tasks_share_buckets(self) -> bool:
-        """Whether rows of any bucket may come from several tasks; those of dynamic buckets do that are not placed."""
-        return not self.shuffled or (self.dynamic is not None and not self.placed)
+        """Whether rows of any bucket may come from several tasks; those of dynamic buckets do that are not assigned."""
+        return not self.shuffled or (self.dynamic is not None and not self.assigned)
 
     def shares_buckets(self, partition: bytes) -> bool:
         """Whether rows of one bucket of a partition may come from several tasks."""
@@ -169,7 +169,7 @@ def plan_write(
             primary-key tables.
         shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key -
             reach one task (``routing.shuffle_ids``), in their order.
-        assignment: the plan by which rows of dynamic buckets got their buckets (``bucket_assignment.place_rows``); all
+        assignment: the plan by which rows of dynamic buckets got their buckets (``bucket_assignment.assign_rows``); all
             rows of one (partition, bucket) reach one task. What it knows of the table's files is not read again.
         rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, even if
             there are later ones, and its commit checks for changes since.
@@ -184,7 +184,7 @@ def plan_write(
     """
     schema = table.schema
     check_writable(schema)
-    check_place(table)
+    check_location(table)
     kind = schema.kind
     tracked = TRACKED_FIELDS if rewritten and schema.core_options.row_tracking_enabled else ()
     mapping = map_columns(schema, data_schema, tracked)
@@ -206,7 +206,7 @@ def plan_write(
         overwrite=overwrite,
         data_schema=data_schema,
         shuffled=shuffled or assignment is not None,
-        placed=assignment is not None,
+        assigned=assignment is not None,
         snapshot=at,
         rows_read=rows_of is not None,
         mapping=mapping,
@@ -251,7 +251,7 @@ def check_one_task_per_bucket(plan: WritePlan, messages: Iterable[TaskMessage]) 
     parts = (part for message in messages for part in message.messages)
     counts = Counter((part.partition, part.bucket) for part in parts if part.partition not in plan.total_buckets)
     ranges = plan.key_ranges or KeyRanges({})
-    twice = next((place for place, count in counts.items() if count > ranges.count(place[0])), None)
+    twice = next((location for location, count in counts.items() if count > ranges.count(location[0])), None)
     if twice is not None:
         partition, bucket = twice
         raise PaimonError(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField, DataType
 
 Codes = npt.NDArray[np.int64]
-PlaceArray = npt.NDArray[np.int64]
+LocationArray = npt.NDArray[np.int64]
 
 NO_PARTITION = EMPTY_SERIALIZED_ROW
 """Partition bytes of a table without partitions."""
@@ -57,15 +57,15 @@ class Router:
         self,
         schema: TableSchema,
         dynamic: DynamicBuckets | None,
-        note: Callable[[bytes, PlaceArray], None] | None = None,
+        note: Callable[[bytes, LocationArray], None] | None = None,
         total_buckets: Mapping[bytes, int] | None = None,
     ) -> None:
         """Take what the schema says.
 
         Args:
             schema: the table's schema, dynamic options applied.
-            dynamic: places keys of a table with dynamic buckets; None for every other mode.
-            note: gets the places of rows that were placed before, of each partition; None where nobody must know.
+            dynamic: assigns keys to buckets of a table with dynamic buckets; None for every other mode.
+            note: gets the positions of rows that were assigned before, of each partition; None where nobody must know.
             total_buckets: number of buckets of those partitions that have another than the schema says.
         """
         self._note = note
@@ -91,10 +91,10 @@ class Router:
             yield RoutedRows(NO_PARTITION, 0, rows, mapped.kinds)
             return
         partition_codes, partitions = partition_groups(rows, self._partition_fields)
-        if mapped.places is None:
+        if mapped.locations is None:
             buckets = self._buckets(rows, partition_codes, partitions)
         else:
-            buckets = self._placed(mapped.places, partition_codes, partitions)
+            buckets = self._assigned(mapped.locations, partition_codes, partitions)
         group_codes, groups = _group(partition_codes, buckets)
         if len(groups) == 1:
             partition, bucket = groups[0]
@@ -105,14 +105,14 @@ class Router:
             kinds = None if mapped.kinds is None else mapped.kinds[chosen]
             yield RoutedRows(partitions[partition], bucket, part, kinds)
 
-    def _placed(self, places: PlaceArray, partition_codes: Codes | None, partitions: list[bytes]) -> Codes:
-        """The bucket of each row where an earlier task has placed it."""
+    def _assigned(self, locations: LocationArray, partition_codes: Codes | None, partitions: list[bytes]) -> Codes:
+        """The bucket of each row where an earlier task has assigned it."""
         if self._note is not None and partition_codes is None:
-            self._note(partitions[0], places)
+            self._note(partitions[0], locations)
         elif self._note is not None and partition_codes is not None:
             for partition, chosen in zip(partitions, positions_of(partition_codes, len(partitions)), strict=True):
-                self._note(partition, places[chosen])
-        buckets: Codes = places >> 32
+                self._note(partition, locations[chosen])
+        buckets: Codes = locations >> 32
         return buckets
 
     def _buckets(self, rows: pa.Table, partition_codes: Codes | None, partitions: list[bytes]) -> Codes | None:

@@ -28,7 +28,7 @@ class MappedRows:
     rows: pa.Table
     kinds: npt.NDArray[np.int8] | None
     """Row kind of each row; None when all are inserts."""
-    places: npt.NDArray[np.int64] | None = None
+    locations: npt.NDArray[np.int64] | None = None
     """Where each row belongs (`bucket_assignment`); None where nobody has said it before."""
 
 
@@ -53,19 +53,19 @@ class RowMapping:
     views: frozenset[str] = frozenset()
     """BLOB columns that hold names of values of other tables."""
 
-    def apply(self, data: pa.Table, places: npt.NDArray[np.int64] | None = None) -> MappedRows:
+    def apply(self, data: pa.Table, locations: npt.NDArray[np.int64] | None = None) -> MappedRows:
         """Map rows of the data, which have the schema that ``map_columns`` saw. Runs in tasks, once per chunk of rows.
 
         Args:
             data: the rows.
-            places: where each of them belongs, if that is known.
+            locations: where each of them belongs, if that is known.
 
         Raises:
             DataError: a value does not fit its column, a NOT NULL column is null, a row kind is null or unknown.
             SchemaMismatchError: the rows do not have the planned columns.
         """
         rows = self.columns(self._without_values(data))
-        return self._filter(rows, self._kinds(rows, data), places)
+        return self._filter(rows, self._kinds(rows, data), locations)
 
     def _without_values(self, data: pa.Table) -> pa.Table:
         """Take the values of `descriptors` and `views` out of -U and -D rows, which may have what a read gave for them.
@@ -136,10 +136,10 @@ class RowMapping:
         return np.asarray(kinds, dtype=np.int8) if kinds.any() else None
 
     def _filter(
-        self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None, places: npt.NDArray[np.int64] | None
+        self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None, locations: npt.NDArray[np.int64] | None
     ) -> MappedRows:
         if kinds is None:
-            return MappedRows(rows, None, places)
+            return MappedRows(rows, None, locations)
         if self.inserts_only:
             if not kinds.any():
                 return MappedRows(rows, None)
@@ -155,8 +155,8 @@ class RowMapping:
             dropped = RowKind.UPDATE_BEFORE.mask(kinds)
         if dropped is not None and dropped.any():
             rows, kinds = rows.filter(pa.array(~dropped)), kinds[~dropped]
-            places = None if places is None else places[~dropped]
-        return MappedRows(rows, kinds if kinds.any() else None, places)
+            locations = None if locations is None else locations[~dropped]
+        return MappedRows(rows, kinds if kinds.any() else None, locations)
 
 
 def map_columns(schema: TableSchema, data_schema: pa.Schema, extra: tuple[DataField, ...] = ()) -> RowMapping:

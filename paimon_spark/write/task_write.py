@@ -68,7 +68,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
             if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
                 _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
             rows += chunk.num_rows
-        return TaskMessage(task.finish(), rows, task.placement, task.blob_files, task.by_kind)
+        return TaskMessage(task.finish(), rows, task.assignment_log, task.blob_files, task.by_kind)
     except BaseException:
         task.abort()
         raise
@@ -92,7 +92,8 @@ def write_parts(
             rows[at] += chunk.num_rows
         finished = zip(tasks, rows, strict=True)
         return [
-            TaskMessage(task.finish(), count, task.placement, task.blob_files, task.by_kind) for task, count in finished
+            TaskMessage(task.finish(), count, task.assignment_log, task.blob_files, task.by_kind)
+            for task, count in finished
         ]
     except BaseException:
         for task in tasks:
@@ -147,9 +148,9 @@ class _TaskWrite:
         self._spec = plan.files if waits is None else with_input(postponed_spec(schema, waits), plan.table)
         self._engine = merge_engine_for(schema) if schema.kind.is_keyed else None
         self._dynamic = self._dynamic_buckets()
-        has_index = plan.placed and schema.kind.assigns_buckets
-        self._placed = AssignedKeys(plan.dynamic, hash_loader(plan)) if has_index and plan.dynamic else None
-        note = None if self._placed is None else self._placed.note
+        has_index = plan.assigned and schema.kind.assigns_buckets
+        self._assigned = AssignedKeys(plan.dynamic, hash_loader(plan)) if has_index and plan.dynamic else None
+        note = None if self._assigned is None else self._assigned.note
         self._router = Router(schema, self._dynamic, note, plan.total_buckets)
         self._writers: dict[tuple[bytes, int], BucketWriter] = {}
         self._buffered = 0
@@ -161,7 +162,7 @@ class _TaskWrite:
 
     def _dynamic_buckets(self) -> DynamicBuckets | None:
         dynamic, table = self._plan.dynamic, self._plan.table
-        if dynamic is None or self._plan.placed:
+        if dynamic is None or self._plan.assigned:
             return None
         log = None if dynamic.log is None else StoredAssignmentLog(table.file_io, table.paths, dynamic.log)
         return DynamicBuckets(dynamic, hash_loader(self._plan), log, self._task_id)
@@ -173,7 +174,7 @@ class _TaskWrite:
         return inserted, before, after, deleted
 
     @property
-    def placement(self) -> tuple[str, int] | None:
+    def assignment_log(self) -> tuple[str, int] | None:
         """The assignment log of the write, and how many of its records this task has seen."""
         if self._dynamic is None or self._plan.dynamic is None or self._plan.dynamic.log is None:
             return None
@@ -187,11 +188,11 @@ class _TaskWrite:
 
     def write(self, chunk: pa.Table) -> None:
         """Route one chunk of rows and buffer it; flush the largest buffers when there is too much."""
-        places = None
-        if self._plan.placed:
-            places = chunk.column(chunk.num_columns - 1).to_numpy()
+        locations = None
+        if self._plan.assigned:
+            locations = chunk.column(chunk.num_columns - 1).to_numpy()
             chunk = chunk.remove_column(chunk.num_columns - 1)
-        mapped = self._plan.mapping.apply(chunk, places)
+        mapped = self._plan.mapping.apply(chunk, locations)
         if mapped.kinds is None:
             self._by_kind[RowKind.INSERT] += mapped.rows.num_rows
         else:
@@ -282,8 +283,8 @@ class _TaskWrite:
 
     def finish(self) -> tuple[CommitMessage, ...]:
         """Write everything and describe it."""
-        placing = self._dynamic or self._placed
-        new_hashes = {} if placing is None else placing.new_hashes()
+        assignment = self._dynamic or self._assigned
+        new_hashes = {} if assignment is None else assignment.new_hashes()
         dynamic = self._plan.dynamic is not None
         messages = []
         for (partition, bucket), writer in self._writers.items():

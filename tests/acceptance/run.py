@@ -298,8 +298,8 @@ class Run:
         _do(sink, found["error"])
 
     def _until_now(self, writer: Any, checkpoint: str | None, start: Callable[[Any], Any]) -> None:
-        place = os.path.join(self.session.checkpoints, self.database, checkpoint or f"cp{time.time_ns()}")
-        query = start(writer.trigger(availableNow=True).option("checkpointLocation", place))
+        location = os.path.join(self.session.checkpoints, self.database, checkpoint or f"cp{time.time_ns()}")
+        query = start(writer.trigger(availableNow=True).option("checkpointLocation", location))
         if not query.awaitTermination(180):
             query.stop()
             raise AssertionError("the stream did not end")

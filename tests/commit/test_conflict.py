@@ -142,7 +142,7 @@ KEYS = {
     "string": (VarCharType(length=VarCharType.MAX), st.text(max_size=9), lambda v: (1, v.encode())),
     "binary": (BinaryType(length=3), st.binary(min_size=3, max_size=3), lambda v: (1, v)),
     "boolean": (BooleanType(), st.booleans(), lambda v: (1, v)),
-    "decimal": (DecimalType(precision=20, scale=3), st.decimals(-999, 999, places=3), lambda v: (1, Decimal(v))),
+    "decimal": (DecimalType(precision=20, scale=3), st.decimals(-999, 999, locations=3), lambda v: (1, Decimal(v))),
     "double": (DoubleType(), st.floats(), java_double_order),
     "float": (FloatType(), st.floats(width=32), java_double_order),
 }
@@ -192,7 +192,7 @@ def test_deletion_vectors_fit_only_what_they_were_made_for(base_index, files, in
 def test_index_files_of_buckets_are_replaced_only_by_who_read_them():
     base, latest = [file("a"), file("b")], [vectors("v2", "b")]
     for read in ([], [vectors("v0", "a", kind=DELETE)]):
-        with pytest.raises(CommitConflictError, match="deletion vectors of bucket 0 in partition"):
+        with pytest.raises(CommitConflictError, match="Deletion vectors of bucket 0 in partition"):
             check_deletion_vectors(base, latest, [], [*read, vectors("v1", "a")], context(), bucketed=True)
     both = [vectors("v2", "b", kind=DELETE), vectors("v1", "a", "b")]
     check_deletion_vectors(base, latest, [], both, context(), bucketed=True)

@@ -46,7 +46,7 @@ class FakeIndexFiles:
         return found
 
 
-def placed(partition: bytes, bucket: int, *hashes: int) -> AssignedHashes:
+def assigned(partition: bytes, bucket: int, *hashes: int) -> AssignedHashes:
     return AssignedHashes(partition, bucket, NewHashes.inline(np.array(sorted(hashes), dtype=np.int32)))
 
 
@@ -58,7 +58,7 @@ def vectors(name: str, *data_files: str, kind: FileKind = FileKind.ADD, bucket: 
 def test_new_hashes_join_the_bucket_and_known_ones_stay_in_place():
     files = FakeIndexFiles()
     previous = [files.entry(b"p", 0, 5, -7), files.entry(b"p", 1, 9), files.entry(b"q", 0, 11)]
-    changed = merge_hash_indexes(previous, [placed(b"p", 0, 5, 6), placed(b"p", 2, -1)], files.access)
+    changed = merge_hash_indexes(previous, [assigned(b"p", 0, 5, 6), assigned(b"p", 2, -1)], files.access)
     assert [(e.partition, e.bucket, e.index_type) for e in changed] == [(b"p", 0, HASH_INDEX), (b"p", 2, HASH_INDEX)]
     assert [files.hashes(e) for e in changed] == [[5, -7, 6], [-1]]
 
@@ -66,13 +66,13 @@ def test_new_hashes_join_the_bucket_and_known_ones_stay_in_place():
 def test_hashes_that_are_all_known_change_nothing():
     files = FakeIndexFiles()
     previous = [files.entry(b"p", 0, 5, 6)]
-    assert merge_hash_indexes(previous, [placed(b"p", 0, 6)], files.access) == []
+    assert merge_hash_indexes(previous, [assigned(b"p", 0, 6)], files.access) == []
     assert len(files.files) == 1
 
 
 def test_two_messages_of_one_bucket_are_united_once():
     files = FakeIndexFiles()
-    changed = merge_hash_indexes([], [placed(b"p", 3, 1, 2), placed(b"p", 3, 2, 4)], files.access)
+    changed = merge_hash_indexes([], [assigned(b"p", 3, 1, 2), assigned(b"p", 3, 2, 4)], files.access)
     assert [files.hashes(e) for e in changed] == [[1, 2, 4]]
 
 
@@ -92,16 +92,16 @@ def test_a_key_that_a_rival_put_in_another_bucket_is_a_conflict():
     files = FakeIndexFiles()
     previous = [files.entry(b"p", 4, 1, 2, 3), files.entry(b"q", 0, 8)]
     with pytest.raises(
-        CommitConflictError, match=r"in bucket 4, which this write placed in bucket 0.*run the write again"
+        CommitConflictError, match=r"to bucket 4, which this write assigned to bucket 0.*run the write again"
     ):
-        merge_hash_indexes(previous, [placed(b"p", 0, 3, 8)], files.access)
+        merge_hash_indexes(previous, [assigned(b"p", 0, 3, 8)], files.access)
     # the same hash in another partition is another key
-    assert len(merge_hash_indexes(previous, [placed(b"p", 0, 8)], files.access)) == 1
+    assert len(merge_hash_indexes(previous, [assigned(b"p", 0, 8)], files.access)) == 1
 
 
 def test_two_tasks_with_one_key_in_two_buckets_are_a_conflict():
-    with pytest.raises(CommitConflictError, match="Two tasks of this write placed the same key"):
-        merge_hash_indexes([], [placed(b"p", 0, 3), placed(b"p", 1, 3)], FakeIndexFiles().access)
+    with pytest.raises(CommitConflictError, match="Two tasks of this write assigned the same key"):
+        merge_hash_indexes([], [assigned(b"p", 0, 3), assigned(b"p", 1, 3)], FakeIndexFiles().access)
 
 
 assignments = st.dictionaries(st.integers(-(2**31), 2**31 - 1), st.integers(0, 3), max_size=30)
@@ -111,7 +111,7 @@ assignments = st.dictionaries(st.integers(-(2**31), 2**31 - 1), st.integers(0, 3
 def test_union_is_the_union_or_a_conflict(theirs, ours):
     files = FakeIndexFiles()
     previous = [files.entry(b"p", b, *[h for h, at in theirs.items() if at == b]) for b in sorted(set(theirs.values()))]
-    news = [placed(b"p", b, *[h for h, at in ours.items() if at == b]) for b in sorted(set(ours.values()))]
+    news = [assigned(b"p", b, *[h for h, at in ours.items() if at == b]) for b in sorted(set(ours.values()))]
     if any(theirs.get(hash_, bucket) != bucket for hash_, bucket in ours.items()):
         with pytest.raises(CommitConflictError):
             merge_hash_indexes(previous, news, files.access)

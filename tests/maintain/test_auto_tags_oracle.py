@@ -43,8 +43,8 @@ def test_watermarks_make_the_tags_that_java_makes(oracle: Any, tmp_path: Path, o
     for number, hour in enumerate(HOURS):
         watermark = START + int(hour * HOUR)
         oracle.write(name, [{"k": number, "v": "x"}], watermark=watermark)
-        for place in (ours, both) if number % 2 else (ours,):
-            table = load_table(place)
+        for directory in (ours, both) if number % 2 else (ours,):
+            table = load_table(directory)
             commit(
                 table,
                 [message(table, data_file(table, {number: "x"}))],
@@ -57,8 +57,8 @@ def test_watermarks_make_the_tags_that_java_makes(oracle: Any, tmp_path: Path, o
     assert tags_of(both) == tags_of(path)
     assert len(tags_of(path)) >= 2
     named = sorted(f"{tag}_SUCCESS" for tag in tags_of(path)) if SUCCESS.items() <= options.items() else []
-    for place in (path, ours, both):
-        assert sorted(file.name for file in Path(place).rglob("*_SUCCESS")) == named
+    for directory in (path, ours, both):
+        assert sorted(file.name for file in Path(directory).rglob("*_SUCCESS")) == named
     for tag in tags_of(ours):
         assert oracle.rows(ours, options={"scan.tag-name": tag}) == oracle.rows(name, options={"scan.tag-name": tag})
 

@@ -31,7 +31,7 @@ def table(oracle: Any, tmp_path: Path) -> str:
     return name
 
 
-def place(oracle: Any, table: str) -> str:
+def place_at(oracle: Any, table: str) -> str:
     return str(oracle.location(table).removeprefix("file:"))
 
 
@@ -65,7 +65,7 @@ def metadata(path: str | Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("tag", [None, "t1", "t2", "gone"])
 def test_a_branch_is_the_same_files_as_javas(oracle: Any, table: str, tmp_path: Path, tag: str | None) -> None:
-    path = place(oracle, table)
+    path = place_at(oracle, table)
     if tag == "gone":  # its snapshot has expired
         oracle.create_tag(table, "gone", snapshot=1)
         Path(path, "snapshot/snapshot-1").unlink()
@@ -82,7 +82,7 @@ def test_a_branch_is_the_same_files_as_javas(oracle: Any, table: str, tmp_path: 
 
 
 def test_each_reads_and_writes_the_branches_of_the_other(oracle: Any, table: str) -> None:
-    path = place(oracle, table)
+    path = place_at(oracle, table)
     branches.create_branch(open_branch(path), "ours", tag="t2")
     oracle.create_branch(table, "java", "t1")
     for name in ("ours", "java"):
@@ -126,7 +126,7 @@ def expire_here(oracle: Any, table: str) -> None:
 def test_fast_forward_ends_as_in_java(
     oracle: Any, table: str, tmp_path: Path, prepare: Callable[[Any, str], None]
 ) -> None:
-    path, ours = place(oracle, table), str(tmp_path / "ours")
+    path, ours = place_at(oracle, table), str(tmp_path / "ours")
     prepare(oracle, table)
     for key in (20, 21):
         oracle.write(f"{table}$branch_b", [{"k": key, "v": "branch"}])

@@ -426,7 +426,7 @@ def test_what_goes_needs_no_statistics(tmp_path: Path) -> None:
     assert len(rows(table)) == 12
 
 
-def test_a_lifted_file_outlives_its_old_place(tmp_path: Path) -> None:
+def test_a_lifted_file_outlives_its_old_location(tmp_path: Path) -> None:
     """Deleted at one level and added at another by the same snapshot: expiry must leave it."""
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", target_file_size="1 kb")
     for low in (0, 100):

@@ -91,10 +91,10 @@ def test_files_of_a_clustered_table_are_not_joined(tmp_path: Path) -> None:
 
 # -- scope ------------------------------------------------------------------------------------------------------------
 
-PLACES = [(None, 1), ("a", 1), ("a", 2), ("b'c", 3)]
+LOCATIONS = [(None, 1), ("a", 1), ("a", 2), ("b'c", 3)]
 
 
-def places(table: FileStoreTable, **scope: Any) -> list[tuple[Any, ...]]:
+def locations(table: FileStoreTable, **scope: Any) -> list[tuple[Any, ...]]:
     """The partitions that a scope holds."""
     snapshot = table.snapshots.latest()
     assert snapshot is not None
@@ -104,11 +104,11 @@ def places(table: FileStoreTable, **scope: Any) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def parted(tmp_path_factory: pytest.TempPathFactory) -> FileStoreTable:
-    """A table partitioned by dt STRING and hh INT, with the partitions of `PLACES`."""
+    """A table partitioned by dt STRING and hh INT, with the partitions of `LOCATIONS`."""
     fields = [DataField(0, "k", IntType()), DataField(1, "dt", STRING), DataField(2, "hh", IntType())]
     schema = create_schema(fields, (), ("dt", "hh"), {"bucket": "-1"}, None)
     table = create_table(str(tmp_path_factory.mktemp("parted") / "t"), schema)
-    for dt, hh in PLACES:
+    for dt, hh in LOCATIONS:
         batch = pa.RecordBatch.from_pydict(
             {"k": pa.array([1], pa.int32()), "dt": pa.array([dt], pa.string()), "hh": pa.array([hh], pa.int32())}
         )
@@ -129,7 +129,7 @@ def parted(tmp_path_factory: pytest.TempPathFactory) -> FileStoreTable:
     ],
 )
 def test_partitions_as_text(parted: FileStoreTable, text: str, found: list[Any]) -> None:
-    assert places(parted, partitions=parse_partitions(text)) == sorted(found, key=repr)
+    assert locations(parted, partitions=parse_partitions(text)) == sorted(found, key=repr)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_partitions_as_text(parted: FileStoreTable, text: str, found: list[Any])
     ],
 )
 def test_partitions_by_condition(parted: FileStoreTable, where: str, found: list[Any]) -> None:
-    assert places(parted, where=where) == sorted(found, key=repr)
+    assert locations(parted, where=where) == sorted(found, key=repr)
 
 
 def test_scopes_that_are_none(parted: FileStoreTable, tmp_path: Path) -> None:
-    assert places(parted, partitions=[{"dt": None}]) == [(None, 1)]
-    assert places(parted) == places(parted, idle_time=timedelta(0)) == sorted(PLACES, key=repr)
-    assert places(parted, idle_time=timedelta(hours=1)) == []
+    assert locations(parted, partitions=[{"dt": None}]) == [(None, 1)]
+    assert locations(parted) == locations(parted, idle_time=timedelta(0)) == sorted(LOCATIONS, key=repr)
+    assert locations(parted, idle_time=timedelta(hours=1)) == []
     plain = make_table(tmp_path / "t", bucket="-1")
     wrong: list[tuple[FileStoreTable, dict[str, Any], str]] = [
         (plain, {"where": "k = 1"}, "should be a partitioned table"),

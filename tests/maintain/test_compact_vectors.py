@@ -18,7 +18,7 @@ from tests.support.vectors import change, put, rows_of, table_of, without
 
 
 def vectors(table: FileStoreTable) -> dict[str, int | None]:
-    return {key[2]: place.cardinality for key, place in vectors_of(table, table.snapshots.latest()).items()}
+    return {key[2]: location.cardinality for key, location in vectors_of(table, table.snapshots.latest()).items()}
 
 
 def live(table: FileStoreTable) -> dict[str, int]:

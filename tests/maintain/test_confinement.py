@@ -73,9 +73,9 @@ def table(template: Path, tmp_path: Path) -> FileStoreTable:
     return load_table(str(tmp_path / "wh" / "t"))
 
 
-def link(table: FileStoreTable, place: str, victim: Path) -> None:
+def link(table: FileStoreTable, location: str, victim: Path) -> None:
     """Move a directory of the table to somebody else's and put a link in its place; to all of that where none is."""
-    path = Path(table.path) / place
+    path = Path(table.path) / location
     target = victim
     if path.exists():
         target = victim / f"moved-{path.name}"
@@ -99,18 +99,18 @@ DEEDS: dict[str, Callable[[FileStoreTable], object]] = {
     "truncate": lambda table: commit(table, [], overwrite=OverwriteSpec.truncate()),
     "purge": purge_files,
 }
-PLACES = (
+LOCATIONS = (
     *("dt=a", "dt=a/bucket-0", "dt=z", "manifest", "snapshot", "tag", "branch", "schema", "consumer", "changelog"),
     *("branch/branch-br", "branch/branch-br/snapshot", "index"),
 )
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("location", LOCATIONS)
 @pytest.mark.parametrize("deed", DEEDS)
 def test_no_link_lets_anything_be_deleted_or_written_elsewhere(
-    table: FileStoreTable, victim: Path, deed: str, place: str
+    table: FileStoreTable, victim: Path, deed: str, location: str
 ) -> None:
-    link(table, place, victim)
+    link(table, location, victim)
     grow_old(table.path, victim)
     before = contents(victim)
     with contextlib.suppress(PaimonError, OSError):  # whether it can be done without that directory is not asked here
@@ -198,7 +198,7 @@ def test_a_root_is_no_external_path(table: FileStoreTable, victim: Path, root: s
     assert (victim / "f").read_text() == "mine"
 
 
-def test_what_the_table_lies_in_is_no_place_to_delete_in(table: FileStoreTable, victim: Path) -> None:
+def test_what_the_table_lies_in_is_no_location_to_delete_in(table: FileStoreTable, victim: Path) -> None:
     named = [victim / f"{number}" / path.name for number, path in enumerate(Path(table.path).rglob("data-*.parquet"))]
     for path in named:
         (victim / path.name).write_text("mine")
@@ -258,25 +258,25 @@ def test_where_expiry_deletes_files_outside(
     table: FileStoreTable, tmp_path: Path, root: str, names: str, *, goes: bool, allowed: bool
 ) -> None:
     """A hostile table names any directory as its external path, and files there in its manifests."""
-    place = tmp_path / root
+    location = tmp_path / root
     for own in ("ext/other/t", "ext/t/inner"):
         (tmp_path / own / "schema").mkdir(parents=True)
         (tmp_path / own / "schema" / "schema-0").write_text("{}")
     named = [path.name for path in Path(table.path).rglob("data-*.parquet")]
     for name in named:
-        path = place / names.format(name=name)
+        path = location / names.format(name=name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("somebody's")
-    name_external(table, f"file:{place}/{names}")
+    name_external(table, f"file:{location}/{names}")
     key = "external-paths.may-delete"
-    change_schema(table, data_file__external_paths=f"file:{place}", **{key: f"file:{place}"})
-    opened = load_table(table.path, options={key: f"file:{place}"} if allowed else {})
-    assert opened.options.to_dict().get(key) == (f"file:{place}" if allowed else None)
+    change_schema(table, data_file__external_paths=f"file:{location}", **{key: f"file:{location}"})
+    opened = load_table(table.path, options={key: f"file:{location}"} if allowed else {})
+    assert opened.options.to_dict().get(key) == (f"file:{location}" if allowed else None)
     ConsumerStore(opened.file_io, opened.paths).delete("c")
     branches.delete_branch(opened, "br")
     tags.delete_tag(opened, "second")
     assert expire_snapshots(opened, retain_latest_only()) == 2
-    left = sum((place / names.format(name=name)).exists() for name in named)
+    left = sum((location / names.format(name=name)).exists() for name in named)
     if goes or (allowed and root == "ext/all"):
         assert left == 1
     else:
@@ -285,16 +285,16 @@ def test_where_expiry_deletes_files_outside(
 
 def test_files_of_any_other_name_stay(table: FileStoreTable, tmp_path: Path) -> None:
     """Of a whole directory that a hostile table names, bucket and all."""
-    place = tmp_path / "ext" / "t" / "bucket-0"
-    place.mkdir(parents=True)
-    victims = [place / name for name in ("id_rsa", "passwords.db", "data-1.parquet", ".ssh")]
+    location = tmp_path / "ext" / "t" / "bucket-0"
+    location.mkdir(parents=True)
+    victims = [location / name for name in ("id_rsa", "passwords.db", "data-1.parquet", ".ssh")]
     for victim in victims:
         victim.write_text("mine")
-    change_schema(table, data_file__external_paths=f"file:{place.parent}")
+    change_schema(table, data_file__external_paths=f"file:{location.parent}")
     io = load_table(table.path).file_io
     assert io.delete_files([f"file:{victim}" for victim in victims]) == [f"file:{victim}" for victim in victims]
     assert not any(io.delete_quietly(f"file:{victim}") for victim in victims)
-    assert not io.delete_quietly(f"file:{place}", recursive=True)
+    assert not io.delete_quietly(f"file:{location}", recursive=True)
     assert all(victim.exists() for victim in victims)
 
 

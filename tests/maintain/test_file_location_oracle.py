@@ -32,7 +32,7 @@ def ids(path: str) -> list[int]:
     return sorted(row["id"] for batch in batches for row in batch.to_pylist())
 
 
-def places(tmp_path: Path) -> dict[str, dict[str, str]]:
+def locations(tmp_path: Path) -> dict[str, dict[str, str]]:
     return {
         "ext": {
             "data-file.external-paths": f"file:{tmp_path}/e1/places_ext,file://{tmp_path}/places_ext/e2",
@@ -51,7 +51,7 @@ def places(tmp_path: Path) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("kind", ["ext", "entropy", "deep", "dots", "prefix"])
 def test_tables_of_java_with_data_elsewhere(oracle: Any, tmp_path: Path, kind: str) -> None:
     name = f"db.places_{kind}"
-    oracle.create(name, [("id", "INT NOT NULL"), ("p", "STRING")], partition=["p"], options=places(tmp_path)[kind])
+    oracle.create(name, [("id", "INT NOT NULL"), ("p", "STRING")], partition=["p"], options=locations(tmp_path)[kind])
     for number in range(3):
         oracle.write(name, [(number, "x y")], overwrite={} if number else None)
     path = str(Path(oracle.warehouse, "db.db", f"places_{kind}"))
@@ -83,7 +83,7 @@ def test_what_we_write_elsewhere_java_reads_and_goes_on_with(oracle: Any, tmp_pa
     }
     keyed = kind != "no keys"
     options |= {"bucket": "1", "changelog-producer": "input"} if keyed else {"bucket": "-1"}
-    name = oracle.fresh_name("places")
+    name = oracle.fresh_name("locations")
     key = ["id", "p"] if keyed else []
     oracle.create(name, [("id", "INT NOT NULL"), ("p", "STRING NOT NULL")], partition=["p"], pk=key, options=options)
     path = oracle.location(name).removeprefix("file:")
@@ -116,7 +116,7 @@ def test_what_we_write_elsewhere_java_reads_and_goes_on_with(oracle: Any, tmp_pa
 def test_index_files_next_to_the_data(oracle: Any, vectors: bool) -> None:
     options = {"bucket": "-1", "index-file-in-data-file-dir": "true", "dynamic-bucket.target-row-num": "3"}
     options |= {"deletion-vectors.enabled": "true", "dynamic-bucket.target-row-num": "1000"} if vectors else {}
-    name = oracle.fresh_name("places")
+    name = oracle.fresh_name("locations")
     columns = [("id", "INT NOT NULL"), ("p", "STRING NOT NULL")]
     oracle.create(name, columns, partition=["p"], pk=["id", "p"], options=options)
     path = oracle.location(name).removeprefix("file:")

@@ -31,28 +31,28 @@ def files(path: str | Path) -> set[str]:
 
 
 def test_the_same_files_go_as_in_java(oracle: Any, table: str, tmp_path: Path) -> None:
-    place = oracle.location(table).removeprefix("file:")
-    before = files(place)
-    for name in load_table(place).tags.names():
+    directory = oracle.location(table).removeprefix("file:")
+    before = files(directory)
+    for name in load_table(directory).tags.names():
         ours = tmp_path / name
-        shutil.copytree(place, ours)
+        shutil.copytree(directory, ours)
         oracle.delete_tag(table, name)
         tags.delete_tag(load_table(str(ours)), name)
-        assert files(ours) == files(place), name
+        assert files(ours) == files(directory), name
         shutil.rmtree(ours)
-    assert {path.partition("/")[0] for path in before - files(place)} >= {"bucket-0", "manifest", "tag"}
+    assert {path.partition("/")[0] for path in before - files(directory)} >= {"bucket-0", "manifest", "tag"}
 
 
 def test_java_reads_and_writes_on_after_a_rollback(oracle: Any, table: str) -> None:
-    place = oracle.location(table).removeprefix("file:")
-    earliest = load_table(place).tags.names()[0]
+    directory = oracle.location(table).removeprefix("file:")
+    earliest = load_table(directory).tags.names()[0]
     expected = sorted(map(str, oracle.rows(table, options={"scan.tag-name": earliest})))
-    done = rollback.rollback_to_tag(load_table(place), earliest)
+    done = rollback.rollback_to_tag(load_table(directory), earliest)
     assert sorted(map(str, oracle.rows(table))) == expected
     assert oracle.latest(table) == done.current_snapshot_id
     oracle.write(table, [{"k": 99, "v": "after"}])
     assert len(oracle.rows(table)) == len(expected) + 1
-    assert load_table(place).snapshots.earliest_id() == done.current_snapshot_id
+    assert load_table(directory).snapshots.earliest_id() == done.current_snapshot_id
 
 
 def test_success_files_are_those_of_java(oracle: Any, tmp_path: Path) -> None:

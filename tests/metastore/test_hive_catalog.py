@@ -170,11 +170,11 @@ def test_tables_of_others_are_not_shown_and_not_touched(catalog: MetastoreCatalo
     from pymetastore.hive_metastore import ttypes
 
     client = _metastore(catalog).client
-    place = f"{catalog.database_path('d')}/theirs"
-    Path(place).mkdir()
+    directory = f"{catalog.database_path('d')}/theirs"
+    Path(directory).mkdir()
     sd = ttypes.StorageDescriptor(
         cols=[ttypes.FieldSchema("a", "int", None)],
-        location=place,
+        location=directory,
         inputFormat="org.apache.hadoop.mapred.TextInputFormat",
         outputFormat="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
         serdeInfo=ttypes.SerDeInfo(),
@@ -211,24 +211,24 @@ def test_tables_of_others_are_not_shown_and_not_touched(catalog: MetastoreCatalo
     with pytest.raises(PaimonError, match="no Paimon table: theirs, v"):
         catalog.drop_database("d", cascade=True)
     assert catalog.tables("d") == ["t"]
-    assert client.call("get_table", "d", "theirs").sd.location == f"file:{place}"
-    assert Path(place).exists()
+    assert client.call("get_table", "d", "theirs").sd.location == f"file:{directory}"
+    assert Path(directory).exists()
 
 
 def test_an_external_table_leaves_its_files_and_is_taken_in_again(catalog: MetastoreCatalog, tmp_path: Path) -> None:
-    place = f"{tmp_path}/files/of_mine"
-    external = create_schema(FIELDS, primary_keys=["k"], options={"bucket": "1", "path": place})
+    directory = f"{tmp_path}/files/of_mine"
+    external = create_schema(FIELDS, primary_keys=["k"], options={"bucket": "1", "path": directory})
     table = catalog.create_table("d", "x", external)
-    assert table.path == place
+    assert table.path == directory
     insert(table, {1: 10})
     found = _record(catalog, "x")
     assert (found.tableType, found.parameters["EXTERNAL"]) == ("EXTERNAL_TABLE", "TRUE")
     catalog.rename_table("d", "x", "d", "y")
     assert rows_of(catalog.load_table("d", "y")) == {1: 10}
     catalog.drop_table("d", "y")
-    assert rows_of(load_table(place)) == {1: 10}
+    assert rows_of(load_table(directory)) == {1: 10}
     for keys, bucket, message in ((["k"], "2", "'bucket' = '2', and 1"), (["k", "v"], "1", "other columns")):
-        other = create_schema(FIELDS, primary_keys=keys, options={"bucket": bucket, "path": place})
+        other = create_schema(FIELDS, primary_keys=keys, options={"bucket": bucket, "path": directory})
         with pytest.raises(SchemaError, match=message):
             catalog.create_table("d", "y", other)
     catalog.create_table("d", "y", external)
@@ -518,12 +518,12 @@ def test_the_metastore_knows_partitions(catalog: MetastoreCatalog, proxy: HivePr
     proxy.taken()
     table = open_table("d.p", catalog=catalog.warehouse, **catalog.options)
     table.append(pa.table({"p": ["a", "b/c", None], "v": pa.array([1, 2, 3], pa.int32())}))
-    place = f"file:{catalog.table_path('d', 'p')}"
+    directory = f"file:{catalog.table_path('d', 'p')}"
     known = _partitions(catalog, "p")
     assert {name: where for name, (where, _) in known.items()} == {
-        "a": f"{place}/p=a",
-        "b/c": f"{place}/p=b%2Fc",
-        "__DEFAULT_PARTITION__": f"{place}/p=__DEFAULT_PARTITION__",
+        "a": f"{directory}/p=a",
+        "b/c": f"{directory}/p=b%2Fc",
+        "__DEFAULT_PARTITION__": f"{directory}/p=__DEFAULT_PARTITION__",
     }
     table.append(pa.table({"p": ["a", "a"], "v": pa.array([4, 5], pa.int32())}))
     sums = _partitions(catalog, "p")["a"][1]

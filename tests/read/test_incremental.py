@@ -112,7 +112,7 @@ def test_updates_are_packed_wherever_batches_end(seed: int) -> None:
     batches = [rows.slice(start, end - start) for start, end in itertools.pairwise(cuts)]
     got = pa.Table.from_batches(list(pack_updates(iter(batches), pa.schema([("v", pa.list_(pa.int64()))]))))
     assert list(zip(got["rowkind"].to_pylist(), got["v"].to_pylist(), strict=True)) == packed_by_rows(kinds)
-    assert got["_SEQUENCE_NUMBER"].to_pylist() == [places[0] for _, places in packed_by_rows(kinds)]
+    assert got["_SEQUENCE_NUMBER"].to_pylist() == [locations[0] for _, locations in packed_by_rows(kinds)]
 
 
 def side(keys: range, side_number: int, kind: int = 0, batch: int = 4096) -> Any:

@@ -54,8 +54,8 @@ class Media:
         writer.write(pa.table([pa.array(values, pa.binary())], schema=to_arrow_schema([field])))
         writer.close()
         reader = BlobReader(table.file_io, path, None)
-        places = zip(reader.offsets.tolist(), values, strict=True)
-        return [descriptor(f"file:{path}", offset + HEAD, len(value)) for offset, value in places]
+        locations = zip(reader.offsets.tolist(), values, strict=True)
+        return [descriptor(f"file:{path}", offset + HEAD, len(value)) for offset, value in locations]
 
     def write(self, *rows: Row, kinds: tuple[int, ...] = ()) -> None:
         """Write rows with descriptors, while the columns are of bytes."""

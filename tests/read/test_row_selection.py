@@ -48,8 +48,8 @@ def marked(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileStoreTab
 def with_vector(split: DataSplit, path: Path, positions: Any, cardinality: int | None = None) -> DataSplit:
     vector, length = encode_vector(positions, wide=False)
     path.write_bytes(b"\1..." + vector)
-    place = VectorLocation(str(path), 4, length, len(positions) if cardinality is None else cardinality)
-    return dataclasses.replace(split, files=(split.files[0]._replace(deletion_vector=place),))
+    location = VectorLocation(str(path), 4, length, len(positions) if cardinality is None else cardinality)
+    return dataclasses.replace(split, files=(split.files[0]._replace(deletion_vector=location),))
 
 
 def values(table: FileStoreTable, split: DataSplit, predicate: Any = None, name: str = "a") -> list[Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from paimon_spark.options.option import Scope
 from paimon_spark.options.registry import OPTIONS
 
-PLACE = Path(__file__).parents[2] / "paimon_spark" / "options" / "keyword_types.py"
+LOCATION = Path(__file__).parents[2] / "paimon_spark" / "options" / "keyword_types.py"
 _HEAD = '''"""Options as typed keywords, for editors and type checkers: made by `tests/readme/keyword_options.py`.
 
 Every other option is given by its key: ``**{"fields.v.aggregate-function": "sum"}``.
@@ -37,4 +37,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    PLACE.write_text(text(), encoding="utf-8")
+    LOCATION.write_text(text(), encoding="utf-8")

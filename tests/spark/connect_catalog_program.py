@@ -303,8 +303,8 @@ def failures(checks: Iterable[Callable[[], None]]) -> Iterable[str]:
             function()
         except Exception as error:  # noqa: BLE001 - of whatever class: the check has failed
             frames = traceback.extract_tb(error.__traceback__)
-            place = [f"{at.name}:{at.lineno}" for at in frames if at.filename == __file__]
-            yield f"{function.__name__} {place}: {type(error).__name__} {str(error)[:600]}"
+            location = [f"{at.name}:{at.lineno}" for at in frames if at.filename == __file__]
+            yield f"{function.__name__} {location}: {type(error).__name__} {str(error)[:600]}"
             if "-v" in sys.argv:
                 traceback.print_exc()
 

@@ -87,8 +87,8 @@ def test_descriptors_and_views(sql: Callable[[str], list[object]], warehouse: Pa
     )
     sql("ALTER TABLE blobs.db.described ADD COLUMN v BINARY COMMENT '__BLOB_VIEW_FIELD; of source'")
     path = str(warehouse / "db.db" / "source")
-    places = spark.read.format("paimon").option("blob-as-descriptor", "true").load(path).collect()
-    rows = [(k, place, bytearray(blob_view("db.source", 1, k - 1))) for k, place in sorted(places)]
+    locations = spark.read.format("paimon").option("blob-as-descriptor", "true").load(path).collect()
+    rows = [(k, location, bytearray(blob_view("db.source", 1, k - 1))) for k, location in sorted(locations)]
     target = str(warehouse / "db.db" / "described")
     frame = spark.createDataFrame(rows, "k INT, d BINARY, v BINARY")
     frame.write.format("paimon").mode("append").save(target)

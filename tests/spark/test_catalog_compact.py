@@ -62,8 +62,8 @@ def levels(table: FileStoreTable) -> dict[tuple[str, int], list[int]]:
     """Levels of the files in each (partition, bucket)."""
     found: dict[tuple[str, int], list[int]] = {}
     for entry in table.manifests.live_entries(table.snapshots.latest()):
-        place = (table.paths.partition_path(entry.partition)[-1:], entry.bucket)
-        found.setdefault(place, []).append(entry.file.level)
+        location = (table.paths.partition_path(entry.partition)[-1:], entry.bucket)
+        found.setdefault(location, []).append(entry.file.level)
     return found
 
 
@@ -98,7 +98,7 @@ CHOICES = {
 def test_what_is_compacted(sql: SparkSession, warehouse: Path, name: str, arguments: str) -> None:
     assert call(sql, f"compact(table => '{name}', {arguments})")[0][0] is True
     table, chosen = table_of(warehouse, name), CHOICES[arguments]
-    assert {place for place, found in levels(table).items() if found == [5]} == chosen
+    assert {location for location, found in levels(table).items() if found == [5]} == chosen
     assert table.snapshots.latest_id() == (3 if chosen else 2)
     assert contents(sql, name) == ROWS
 
@@ -142,7 +142,7 @@ def test_methods(sql: SparkSession, warehouse: Path, name: str) -> None:
     opened = paimon_spark.PaimonTable.for_path(sql, table_of(warehouse, name).path)
     assert opened.compact(partition_idle_time=timedelta(hours=1)) is None
     assert opened.compact(partitions={"dt": "2024-01-01"}, buckets=[1]) == 3
-    assert {place for place, found in levels(table_of(warehouse, name)).items() if found == [5]} == {("3", 1)}
+    assert {location for location, found in levels(table_of(warehouse, name)).items() if found == [5]} == {("3", 1)}
     assert opened.compact(where="dt = '2024-01-01'", partition_idle_time="1 ms") == 4
     assert opened.compact(partitions=[{"dt": "2024-01-01"}]) is None, "it is done"
     assert opened.compact(compact_strategy="minor", num_sorted_run_compaction_trigger=2, num_levels=6) == 5
@@ -180,7 +180,7 @@ def test_a_job_does_what_the_driver_does(
     assert (done, made) == (True, table_of(warehouse, name).snapshots.latest_id())
     assert rewritten == [len(before), sum(before), len(after), sum(after)]
     assert seen == [6]
-    assert levels(table_of(warehouse, name)) == {place: [5] for place in BOTH_DAYS}
+    assert levels(table_of(warehouse, name)) == {location: [5] for location in BOTH_DAYS}
     assert contents(sql, name) == ROWS
 
 

@@ -114,10 +114,10 @@ def test_a_damaged_snapshot(spark: SparkSession, table: str, damage: bytes) -> N
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("place", ["manifest/*", "bucket-*/*"])
+@pytest.mark.parametrize("location", ["manifest/*", "bucket-*/*"])
 @pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_damaged_files(spark: SparkSession, table: str, place: str, damage: str) -> None:
-    files = list(Path(table).glob(place))
+def test_damaged_files(spark: SparkSession, table: str, location: str, damage: str) -> None:
+    files = list(Path(table).glob(location))
     assert files
     for file in files:
         if damage == "gone":
@@ -125,9 +125,9 @@ def test_damaged_files(spark: SparkSession, table: str, place: str, damage: str)
         else:
             file.write_bytes(file.read_bytes()[:40])
     reader = spark.read.format("paimon").option("read.spark-parquet", "false")  # else the file is Spark's to name
-    with pytest.raises(CorruptTableError, match=f".*{place.split('*')[0]}"):
+    with pytest.raises(CorruptTableError, match=f".*{location.split('*')[0]}"):
         reader.load(table).collect()
-    if place.startswith("bucket"):
+    if location.startswith("bucket"):
         reported = "FAILED_READ_FILE" if damage == "gone" else "The data file has 40 bytes"
         with pytest.raises(Exception, match=rf"{reported}.*/bucket-.*/data-"):
             spark.read.format("paimon").load(table).collect()

@@ -108,8 +108,8 @@ def test_options_of_a_load(spark: SparkSession, catalog: Path) -> None:
     odd = spark.read.format("paimon").option("filter", "v <> 'it''s'").load(path)  # its escapes depend on the session
     assert odd.count() == 20
     assert {row.c for row in spark.read.format("paimon").load(path).collect()} == {"x  "}
-    placed = spark.read.format("paimon").option("columns", "id, __paimon_bucket").load(path)
-    assert {tuple(row) for row in placed.where("id < 2").collect()} == {(0, 0), (1, 0)}
+    assigned = spark.read.format("paimon").option("columns", "id, __paimon_bucket").load(path)
+    assert {tuple(row) for row in assigned.where("id < 2").collect()} == {(0, 0), (1, 0)}
     one = spark.read.format("paimon").load(path)
     assert one.alias("a").join(one.alias("b"), "id").count() == 20
     assert not one.isEmpty()

@@ -117,13 +117,13 @@ def test_a_query_that_fails_leaves_no_name(run: Run, client: HiveClient) -> None
 
 
 def test_an_external_table(run: Run, client: HiveClient, tmp_path: Path) -> None:
-    place = f"{tmp_path}/outside"
-    run(f"CREATE TABLE h.d.x (k INT) LOCATION '{place}'")
+    location = f"{tmp_path}/outside"
+    run(f"CREATE TABLE h.d.x (k INT) LOCATION '{location}'")
     run("INSERT INTO h.d.x VALUES (1)")
     assert client.call("get_table", "d", "x").tableType == "EXTERNAL_TABLE"
     run("DROP TABLE h.d.x")
-    assert Path(f"{place}/snapshot/snapshot-1").exists()
-    run(f"CREATE TABLE h.d.y (k INT) LOCATION '{place}'")
+    assert Path(f"{location}/snapshot/snapshot-1").exists()
+    run(f"CREATE TABLE h.d.y (k INT) LOCATION '{location}'")
     assert _rows(run, "SELECT * FROM h.d.y") == [(1,)]
     run(f"CREATE DATABASE h.e LOCATION '{tmp_path}/e'")
     run("CREATE TABLE h.e.t AS SELECT 5 AS k")

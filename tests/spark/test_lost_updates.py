@@ -84,9 +84,9 @@ def contents(table: PaimonTable) -> dict[int, int]:
 KEYED = "TBLPROPERTIES ('primary-key'='k', 'bucket'='{}')"
 
 
-def between(monkeypatch: pytest.MonkeyPatch, place: str, rival: Callable[[], object]) -> list[int]:
+def between(monkeypatch: pytest.MonkeyPatch, location: str, rival: Callable[[], object]) -> list[int]:
     """Let a rival commit in the first attempt, once its snapshot is chosen; the list says how often it was tried."""
-    original, calls = getattr(row_changes, place), []
+    original, calls = getattr(row_changes, location), []
 
     def late(*args: object, **more: object) -> object:
         calls.append(len(calls))
@@ -94,7 +94,7 @@ def between(monkeypatch: pytest.MonkeyPatch, place: str, rival: Callable[[], obj
             rival()
         return original(*args, **more)
 
-    monkeypatch.setattr(row_changes, place, late)
+    monkeypatch.setattr(row_changes, location, late)
     return calls
 
 

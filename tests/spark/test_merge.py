@@ -231,8 +231,8 @@ def test_what_came_between_is_counted(
         f"MERGE INTO {name} t USING (SELECT id AS k FROM range(1, 3)) s ON t.k = s.k "
         "WHEN MATCHED THEN UPDATE SET n = t.n + 1 WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 1)"
     )
-    place = {"keyed": "write_shuffled", "data_evolution": "merge_columns"}.get(kind, "merge_rows")
-    original, calls = getattr(merge, place), []
+    location = {"keyed": "write_shuffled", "data_evolution": "merge_columns"}.get(kind, "merge_rows")
+    original, calls = getattr(merge, location), []
 
     def late(*args: object, **more: object) -> object:
         calls.append(len(calls))
@@ -240,7 +240,7 @@ def test_what_came_between_is_counted(
             spark.sql(merged)
         return original(*args, **more)
 
-    monkeypatch.setattr(merge, place, late)
+    monkeypatch.setattr(merge, location, late)
     spark.sql(merged)
     assert rows(spark, name) == [(1, 12), (2, 2)]
     assert len(calls) == 3  # the rival's, the one that was beaten, and the one that ran again

@@ -124,15 +124,15 @@ def test_a_source_of_the_target_reads_what_the_merge_reads(
     table.to_df().createOrReplaceTempView("target_of_a_merge")
     now = spark.sql("SELECT k AS key, max(n) + 1 AS n FROM target_of_a_merge WHERE k = 1 GROUP BY k")
     table.update({"n": "100"}, "k = 1")
-    place = {"keyed": "write_shuffled", "append": "merge_rows"}[kind]
-    original, rivals = getattr(core, place), [lambda: table.update({"n": "200"}, "k = 1")]
+    location = {"keyed": "write_shuffled", "append": "merge_rows"}[kind]
+    original, rivals = getattr(core, location), [lambda: table.update({"n": "200"}, "k = 1")]
 
     def late(*args: object, **more: object) -> object:
         if rivals:
             rivals.pop()()
         return original(*args, **more)
 
-    monkeypatch.setattr(core, place, late)
+    monkeypatch.setattr(core, location, late)
     joined = now.join(first, now.key == first.k)
     merged = table.merge(joined, "target.k = source.key AND source.n > target.n")
     merged.when_matched_update({"n": "source.n + source.first"}).execute()

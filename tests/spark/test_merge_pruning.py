@@ -123,8 +123,8 @@ def test_what_a_rival_adds_is_read_though_it_was_pruned(
     for low in (0, 10):
         rows = spark.range(low, low + 10, 1, 1).selectExpr("CAST(id AS INT) k", "0 n")
         rows.write.format("paimon").mode("append").options(**KINDS[kind], **{"write-only": "true"}).save(str(path))
-    place = "write_shuffled" if kind == "keyed" else "merge_rows"
-    original, reads = getattr(core, place), []
+    location = "write_shuffled" if kind == "keyed" else "merge_rows"
+    original, reads = getattr(core, location), []
 
     def late(changes: Any, *args: Any, **more: Any) -> Any:
         reads.append(len(reads))
@@ -133,7 +133,7 @@ def test_what_a_rival_adds_is_read_though_it_was_pruned(
             spark.sql(f"UPDATE pruned.`{path}` SET n = n + 1000 WHERE k = 5")
         return original(changes, *args, **more)
 
-    monkeypatch.setattr(core, place, late)
+    monkeypatch.setattr(core, location, late)
     by_sql(spark, path, "SELECT 5 AS k, 1 AS n UNION ALL SELECT 40, 2 UNION ALL SELECT 41, 3",
            "WHEN MATCHED AND t.n >= 0 THEN UPDATE SET n = t.n + s.n WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
     found = spark.read.format("paimon").load(str(path)).where("n > 0").collect()

@@ -80,18 +80,18 @@ def test_tables_of_the_sessions_catalog(session: SparkSession, run: Run, warehou
     assert rows(session.table("mi.old.managed")) == expected
     assert not session.catalog.tableExists("spark_catalog.old.managed")
     # a table that stays, whose times are in a form of their own
-    place = tmp_path / "external"
+    location = tmp_path / "external"
     session.sql(
-        f"CREATE TABLE spark_catalog.old.kept USING parquet LOCATION '{place}' AS "
+        f"CREATE TABLE spark_catalog.old.kept USING parquet LOCATION '{location}' AS "
         "SELECT id, timestamp'2024-01-01 10:00:00' AS t FROM range(3)"
     )
-    before = files(place)
+    before = files(location)
     run("CALL mi.sys.migrate_table('hive', 'old.kept', delete_origin => false, target_table => 'db.came')").collect()
     assert rows(session.table("mi.db.came")) == rows(session.table("spark_catalog.old.kept"))
-    assert files(place) == before
+    assert files(location) == before
     with pytest.raises((PySparkException, PaimonError), match="is a Paimon table already"):
         run("CALL mi.sys.migrate_table('hive', 'old.kept', target_table => 'db.came')").collect()
-    assert files(place) == before
+    assert files(location) == before
     session.sql("DROP TABLE mi.db.came")
     session.sql("DROP TABLE spark_catalog.old.kept")
 

@@ -77,9 +77,9 @@ DOORS: dict[str, Callable[[DataFrame, PaimonTable], object]] = {
 def test_a_partition_gets_its_buckets_once(spark: SparkSession, create: Create, door: str) -> None:
     table = create({ROWS: "100"})
     DOORS[door](rows_of(spark, 0, 600), table)  # 300 rows of each partition: 3, so 4 buckets
-    places = buckets_of(table)
-    assert set(places.values()) == {4}
-    assert {bucket for _, bucket in places} == {0, 1, 2, 3}
+    locations = buckets_of(table)
+    assert set(locations.values()) == {4}
+    assert {bucket for _, bucket in locations} == {0, 1, 2, 3}
     DOORS[door](rows_of(spark, 500, 5000, "b"), table)
     assert set(buckets_of(table).values()) == {4}
     assert table.to_df().selectExpr("count(*)", "count(DISTINCT k)", "count_if(v = 'b')").first() == (5000, 5000, 4500)
@@ -128,7 +128,7 @@ def test_partitions_with_other_numbers_of_buckets(spark: SparkSession, create: C
     table = create({ROWS: "10"})
     table.append(spark.createDataFrame([(k, 0, "a") for k in range(40)], "k int, p int, v string"))
     table.append(spark.createDataFrame([(k, 1, "a") for k in range(15)] + [(1, 0, "b")], "k int, p int, v string"))
-    assert {(place, n) for (place, _), n in buckets_of(table).items()} == {("p=0", 4), ("p=1", 2)}
+    assert {(location, n) for (location, _), n in buckets_of(table).items()} == {("p=0", 4), ("p=1", 2)}
     assert table.to_df().selectExpr("count(*)", "count_if(v = 'b')").first() == (55, 1)
 
 
@@ -148,7 +148,7 @@ def test_a_much_larger_batch_rescales_its_partitions(spark: SparkSession, create
     waits = spark.createDataFrame([(0, 0, 10), (8888, 2, 10)], "k int, p int, n int")
     table.append(waits, **WAITING)
     add((0, 130), (1, 9), (3, 33))
-    of = {(place, n) for (place, bucket), n in buckets_of(table).items() if bucket >= 0}
+    of = {(location, n) for (location, bucket), n in buckets_of(table).items() if bucket >= 0}
     assert of == {("p=0", 64), ("p=1", 8), ("p=3", 64)}
     kinds = [s.commit_kind.value for s in load_table(table.path).snapshots.newest_first()]
     assert kinds == ["APPEND", "OVERWRITE", "APPEND", "APPEND"]

@@ -95,7 +95,7 @@ def test_partitions_are_written_with_their_own_number_of_buckets(spark: SparkSes
         "p=2": {2},
     }
     model = {(k, k % 2): "a" for k in range(60)} | {(k, k % 3): "b" for k in range(60)}
-    model |= {place: "c" for place in model if place[0] == 5} | {(7, 1): "d"}
+    model |= {location: "c" for location in model if location[0] == 5} | {(7, 1): "d"}
     found = spark.table("rescaled.db.own").collect()
     assert len(found) == len(model)
     assert {(row.k, row.p): row.v for row in found} == model

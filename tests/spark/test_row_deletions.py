@@ -62,7 +62,7 @@ def files(table: FileStoreTable) -> dict[str, int]:
 
 
 def vectors(table: FileStoreTable) -> dict[str, int | None]:
-    return {key[2]: place.cardinality for key, place in vectors_of(table, table.snapshots.latest()).items()}
+    return {key[2]: location.cardinality for key, location in vectors_of(table, table.snapshots.latest()).items()}
 
 
 def test_rows_are_marked_and_no_file_is_rewritten(spark: SparkSession, run: Run, warehouse: Path) -> None:
@@ -109,8 +109,8 @@ def test_counts_limits_and_files(spark: SparkSession, warehouse: Path) -> None:
     assert len(spark.sql(f"SELECT * FROM {name} LIMIT 11").collect()) == 11
     assert spark.sql(f"SELECT count(*) FROM {name} WHERE k > 50").first() == (11,)
     assert spark.sql(f"SELECT k FROM {name} WHERE v = 'v095'").collect() == [(95,)]
-    places = spark.sql(f"SELECT __paimon_row_index, k FROM {name} WHERE k < 100 ORDER BY k").collect()
-    assert [tuple(row) for row in places] == [(k, k) for k in range(90, 100)]
+    locations = spark.sql(f"SELECT __paimon_row_index, k FROM {name} WHERE k < 100 ORDER BY k").collect()
+    assert [tuple(row) for row in locations] == [(k, k) for k in range(90, 100)]
     index = spark.sql(f"SELECT * FROM `{name}$table_indexes`").collect()
     assert sorted(vector["_CARDINALITY"] for row in index for vector in row.dv_ranges) == [1, 90]
     assert {row.index_type for row in index} == {"DELETION_VECTORS"}

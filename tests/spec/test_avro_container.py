@@ -103,13 +103,13 @@ def test_odd_blocks_among_others(block: bytes) -> None:
 def test_damage(seed: int) -> None:
     chance = random.Random(seed)
     found = files(20)
-    place = chance.randrange(20)
-    path, data = found[place]
+    location = chance.randrange(20)
+    path, data = found[location]
     hurt = bytearray(data)
     blocks = index_container(data).blocks if chance.random() < 0.7 else ()
     start, size = chance.choice(blocks)[1:] if blocks else (0, len(hurt))
     hurt[start + chance.randrange(min(size, 20) if chance.random() < 0.5 else size)] ^= 1 << chance.randrange(8)
-    found[place] = path, bytes(hurt)
+    found[location] = path, bytes(hurt)
     assert together(found) == alone(found)
 
 

@@ -29,8 +29,8 @@ def text_compare(value: str | None) -> tuple[int, bytes]:
 
 
 def dense(keys: list[object]) -> list[int]:
-    places = {key: i for i, key in enumerate(sorted(set(keys)))}  # type: ignore[type-var]
-    return [places[key] for key in keys]
+    locations = {key: i for i, key in enumerate(sorted(set(keys)))}  # type: ignore[type-var]
+    return [locations[key] for key in keys]
 
 
 @given(st.lists(NUMBERS, max_size=12))

@@ -98,7 +98,7 @@ def test_a_type_that_the_engine_shows_otherwise_is_kept() -> None:
         ("partition column", table(("k", "INT"), ("v", "INT"), **{"partition": "k"})),
     ],
 )
-def test_columns_that_place_rows_keep_their_type(what: str, schema: TableSchema) -> None:
+def test_columns_that_locate_rows_keep_their_type(what: str, schema: TableSchema) -> None:
     """Java: takes the new type, and finds rows with negative keys no more: their buckets are others."""
     with pytest.raises(SchemaChangeError, match=rf"Cannot update {what}: \[k\]"):
         merge_columns(schema, rows(("k", "BIGINT"), ("v", "BIGINT")), WIDEN)

@@ -141,7 +141,7 @@ def test_what_cannot_be_deleted_in_bulk_is_left_to_be_deleted_singly() -> None:
     left = deletes.delete_in_bulk(store, with_missing)
     assert left == list(range(1000, len(with_missing)))
     assert store.requests == [1000, 1000], "the patterns' part is not even tried"
-    assert {with_missing[place] for place in left} >= store.keys - {keys[2100]}
+    assert {with_missing[location] for location in left} >= store.keys - {keys[2100]}
 
 
 def test_arrow_reads_and_writes(file_io: FileIO, root: str) -> None:

@@ -1,4 +1,4 @@
-"""ORC files with timestamps that 64-bit nanoseconds cannot hold, at every place of a row."""
+"""ORC files with timestamps that 64-bit nanoseconds cannot hold, at every location of a row."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_pyarrow_reads_the_chunks_that_are_foretold(side_by_side: bool) -> None:
     file = pq.ParquetFile(pa.PythonFile(Noting(), mode="r"), metadata=footer, pre_buffer=False)
     found.clear()
     assert sum(len(batch) for batch in file.iter_batches(500, [2, 0], ["c", "a"], use_threads=False)) == 2_000
-    assert sorted(found) == sorted(place for lane in lanes for place in lane)
+    assert sorted(found) == sorted(location for lane in lanes for location in lane)
     assert side_by_side or found == lanes[0]
 
 

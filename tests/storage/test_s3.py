@@ -76,7 +76,7 @@ def test_a_move_copies_and_deletes(server: S3Server, file_io: FileIO) -> None:
     assert file_io.read_bytes(f"{ROOT}/new/bucket-0/data-[1]*.parquet") == b"bucket-0/data-[1]*.parquet"
 
 
-def test_a_move_to_a_place_that_holds_files_is_refused(file_io: FileIO) -> None:
+def test_a_move_to_a_location_that_holds_files_is_refused(file_io: FileIO) -> None:
     fill(file_io)
     file_io.write_bytes(f"{ROOT}/new/left", b"")
     with pytest.raises(PaimonError, match="holds files already, 'left' among them"):

@@ -64,10 +64,10 @@ def data_file(
         "k": pa.array(keys, pa.int32()),
         "v": pa.array([rows[key] for key in keys], pa.string()),
     }
-    place = NO_PARTITION
+    location = NO_PARTITION
     if table.schema.partition_keys:
         columns["dt"] = pa.array([partition] * len(keys), pa.string())
-        place = partition_bytes(partition)
+        location = partition_bytes(partition)
     min_key = max_key = NO_PARTITION
     if table.schema.primary_keys:
         columns = {
@@ -78,7 +78,7 @@ def data_file(
         }
         min_key, max_key = (serialize_row([key], [IntType(nullable=False)]) for key in (keys[0], keys[-1]))
     name = f"data-{uuid.uuid4()}-0.parquet"
-    directory = Path(table.paths.bucket_dir(table.paths.partition_path(place), bucket))
+    directory = Path(table.paths.bucket_dir(table.paths.partition_path(location), bucket))
     directory.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), directory / name, compression="zstd")
     return DataFileMeta(
@@ -112,8 +112,8 @@ def message(
     """Return the message of one bucket."""
     buckets = table.options.bucket if buckets is None else buckets
     index = NewHashes.inline(np.unique(np.array(hashes, dtype=np.int32))) if hashes else None
-    place = partition_bytes(partition) if table.schema.partition_keys else NO_PARTITION
-    return CommitMessage(place, bucket, buckets if buckets > 0 else -1, files, new_index=index, **more)
+    location = partition_bytes(partition) if table.schema.partition_keys else NO_PARTITION
+    return CommitMessage(location, bucket, buckets if buckets > 0 else -1, files, new_index=index, **more)
 
 
 def fake_file(name: str, rows: int = 1, **more: Any) -> DataFileMeta:

@@ -151,9 +151,9 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
     front.daemon_threads = True
     threading.Thread(target=front.serve_forever, args=(0.05,), daemon=True).start()
     try:
-        place = f"127.0.0.1:{front.server_address[1]}"
-        options = {key: value.replace(behind.netloc, place) for key, value in server.options.items()}
-        yield replace(server, url=server.url.replace(behind.netloc, place), options=options), faults
+        location = f"127.0.0.1:{front.server_address[1]}"
+        options = {key: value.replace(behind.netloc, location) for key, value in server.options.items()}
+        yield replace(server, url=server.url.replace(behind.netloc, location), options=options), faults
     finally:
         ended.set()
         front.shutdown()

@@ -44,9 +44,11 @@ def check_files(path: str) -> None:
     vectors, fields = vectors_of(table, snapshot), tuple(table.schema.fields)
     for entry in entries:
         meta = entry.file
-        place = vectors.get((entry.partition, entry.bucket, meta.file_name))
-        if place is not None:
-            deleted_rows(table.file_io, place, meta.row_count)  # as many as its cardinality, and none behind the rows
+        location = vectors.get((entry.partition, entry.bucket, meta.file_name))
+        if location is not None:
+            deleted_rows(
+                table.file_io, location, meta.row_count
+            )  # as many as its cardinality, and none behind the rows
         if not table.schema.primary_keys:
             continue
         split = SplitFile.of(meta, table.paths.data_file_path(entry.partition, entry.bucket, meta))

@@ -51,7 +51,7 @@ def check_levels(table: FileStoreTable, expected: dict[int, str], *, gone: Colle
     assert snapshot is not None
     entries = table.manifests.live_entries(snapshot)
     vectors = vectors_of(table, snapshot)
-    places = {name: place for (_, _, name), place in vectors.items()}
+    locations = {name: location for (_, _, name), location in vectors.items()}
     live_files = {(entry.partition, entry.bucket, entry.file.file_name) for entry in entries}
     assert vectors.keys() - live_files == set(gone), "vectors of files that are gone"
     left = 0
@@ -61,8 +61,8 @@ def check_levels(table: FileStoreTable, expected: dict[int, str], *, gone: Colle
             keys = sorted((key_of(file.min_key), key_of(file.max_key)) for file in files)
             assert all(high < low for (_, high), (low, _) in itertools.pairwise(keys)), f"level {level}"
     for entry in entries:
-        place = places.get(entry.file.file_name)
-        left += entry.file.row_count - ((place.cardinality or 0) if place else 0)
+        location = locations.get(entry.file.file_name)
+        left += entry.file.row_count - ((location.cardinality or 0) if location else 0)
         assert entry.file.min_sequence_number <= entry.file.max_sequence_number
         if table.options.deletion_vectors_enabled:
             assert entry.file.delete_row_count == 0 or entry.file.level == 0

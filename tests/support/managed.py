@@ -79,7 +79,7 @@ def references_of(path: str) -> dict[str, list[ManagedBlobName]]:
     return found
 
 
-def place_of(descriptor: bytes) -> tuple[str, int, int]:
+def location_of(descriptor: bytes) -> tuple[str, int, int]:
     """URI, offset and length of a descriptor."""
     version, magic, length = struct.unpack_from("<bqi", descriptor)
     assert (version, magic) == (2, 0x424C4F4244455343)

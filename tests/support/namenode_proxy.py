@@ -81,8 +81,8 @@ def namenode_behind_faults(server: StoreServer) -> Iterator[tuple[StoreServer, N
 
     threading.Thread(target=serve, daemon=True).start()
     try:
-        place = f"hdfs://127.0.0.1:{listening.getsockname()[1]}"
-        yield replace(server, url=place, root=server.root.replace(server.url, place)), faults
+        location = f"hdfs://127.0.0.1:{listening.getsockname()[1]}"
+        yield replace(server, url=location, root=server.root.replace(server.url, location)), faults
     finally:
         ended.set()
         listening.close()

@@ -150,11 +150,11 @@ def mixed(path: str, number: int, commits: int) -> list[Deed]:
 
 def _compact(table: FileStoreTable, partition: str) -> int | None:
     """Rewrite the live files of a partition as one; None when a rival changed them or there are none."""
-    place = partition_bytes(partition)
-    live = table.manifests.live_entries(table.snapshots.latest(), partitions=[place])
+    location = partition_bytes(partition)
+    live = table.manifests.live_entries(table.snapshots.latest(), partitions=[location])
     if not live:
         return None
-    directory = Path(table.paths.bucket_dir(table.paths.partition_path(place), 0))
+    directory = Path(table.paths.bucket_dir(table.paths.partition_path(location), 0))
     rows: dict[int, str] = {}
     for entry in live:
         columns = pq.read_table(directory / entry.file.file_name, partitioning=None).to_pydict()

@@ -34,13 +34,13 @@ NOT_QUICK = ("oracle", "connect", "peer", "slow", "thorough")
 
 def by_length(items: list[pytest.Item]) -> None:
     """Sort tests: the files of `LONGEST` first, then the others with Spark, then the rest as they were."""
-    places = {name: place for place, name in enumerate(LONGEST)}
+    locations = {name: location for location, name in enumerate(LONGEST)}
 
-    def place(item: pytest.Item) -> int:
+    def location(item: pytest.Item) -> int:
         folder, file = item.path.parts[-2:]
-        return places.get(f"{folder}/{file}", len(places) + (folder != "spark"))
+        return locations.get(f"{folder}/{file}", len(locations) + (folder != "spark"))
 
-    items.sort(key=place)
+    items.sort(key=location)
 
 
 def is_quick(item: pytest.Item) -> bool:

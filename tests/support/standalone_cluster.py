@@ -80,9 +80,9 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
                 "--memory",
                 "900m",
             )
-            place = ("--work-dir", str(folder / f"work-{number}"), f"spark://{HOST}:{port}")
+            location = ("--work-dir", str(folder / f"work-{number}"), f"spark://{HOST}:{port}")
             log = folder / f"worker-{number}.log"
-            running.enter_context(spark_process(log, "Successfully registered with master", *worker, *place))
+            running.enter_context(spark_process(log, "Successfully registered with master", *worker, *location))
         yield f"spark://{HOST}:{port}"
 
 

@@ -143,7 +143,7 @@ def test_plain_tables_are_let_through(options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("where", ["comment", "option", "column", "commit user"])
-def test_half_a_surrogate_pair_is_refused_with_its_place(tmp_path: Path, where: str) -> None:
+def test_half_a_surrogate_pair_is_refused_with_its_location(tmp_path: Path, where: str) -> None:
     half = "ab\ud800"
     name = half if where == "column" else "k"
     options = {"my.option": half} if where == "option" else {}

@@ -14,7 +14,7 @@ from paimon_spark.spec.data_types import DataField, DoubleType, IntType, VarChar
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
-from paimon_spark.write.bucket_assignment import PLACE
+from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.bucket_filling import DynamicBucketPlan
 from paimon_spark.write.cross_partition_update import (
     ORDER,
@@ -49,7 +49,7 @@ def make(folder: Path, engine: str, budget: str) -> FileStoreTable:
     return create_table(path, schema, file_io=FileIO.for_path(path))
 
 
-def placed(
+def assigned(
     plan: WritePlan, rows: list[tuple[int, int | None, int]], known: dict[int, tuple[int | None, int]], tasks: int
 ) -> list[tuple[int, int | None, int, int]]:
     """Key number, partition, kind and bucket of each row as it is written, by some tasks or by the one that writes."""
@@ -75,7 +75,7 @@ def placed(
         ]
     numbers = {repr(value): number for number, value in enumerate(KEYS)}
     written = [row for batch in found for row in batch.to_pylist()]
-    return [(numbers[repr(row["k"])], row["p"], row["_VALUE_KIND"], row[PLACE] >> 32) for row in written]
+    return [(numbers[repr(row["k"])], row["p"], row["_VALUE_KIND"], row[LOCATION] >> 32) for row in written]
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
@@ -92,17 +92,17 @@ def test_a_key_is_in_one_partition(
     table = make(folder, engine, "1 b" if small else "1 mb")
     counts = DynamicBucketPlan(known={}, target_rows=2, max_buckets=-1, keys_apart=True, log=None)
     plan = replace(plan_write(table, data_schema=SCHEMA), dynamic=counts)
-    found = placed(plan, rows, known, tasks)
-    now: dict[int, set[tuple[int | None, int]]] = {key: {place} for key, place in known.items()}
+    found = assigned(plan, rows, known, tasks)
+    now: dict[int, set[tuple[int | None, int]]] = {key: {location} for key, location in known.items()}
     for key, partition, kind, bucket in found:
         if kind == 3 and engine == "deduplicate" and (partition, bucket) in now.get(key, set()):
             now[key].discard((partition, bucket))
         elif kind != 3:
             now.setdefault(key, set()).add((partition, bucket))
-    assert all(len(places) <= 1 for places in now.values())
+    assert all(len(locations) <= 1 for locations in now.values())
     last = {key: (partition, kind) for key, partition, kind in rows}
     for key, (partition, kind) in last.items():
         if engine == "deduplicate" and kind != 3:
-            assert {place[0] for place in now[key]} == {partition}
+            assert {location[0] for location in now[key]} == {partition}
         elif engine != "deduplicate" and key in known:
             assert {p for k, p, *_ in found if k == key} <= {known[key][0]}

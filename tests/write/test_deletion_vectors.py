@@ -24,8 +24,8 @@ def test_deleted_rows_add_up(tmp_path: Path, wide: str, bucketed: str | None) ->
     assert rows_of(table) == {"0": without(1, 5), "1": without(7), "2": without()}
     put(table, change(table, {a: [0, 5, 99], c: [3]}))
     assert rows_of(table) == {"0": without(0, 1, 5, 99), "1": without(7), "2": without(3)}
-    places = vectors_of(table, table.snapshots.latest())
-    assert {key[2]: place.cardinality for key, place in places.items()} == {a: 4, b: 1, c: 1}
+    locations = vectors_of(table, table.snapshots.latest())
+    assert {key[2]: location.cardinality for key, location in locations.items()} == {a: 4, b: 1, c: 1}
     snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.commit_kind.value == "OVERWRITE"
@@ -82,7 +82,7 @@ def test_two_commits_that_read_the_same_state_are_a_conflict(tmp_path: Path, buc
     other = change(table, {b: [3]})
     put(table, change(table, {a: [4]}))
     if bucketed:  # Java: loses the vector of the first one
-        with pytest.raises(CommitConflictError, match="deletion vectors of bucket 0"):
+        with pytest.raises(CommitConflictError, match="Deletion vectors of bucket 0"):
             put(table, other)
     else:
         put(table, other)

@@ -99,13 +99,13 @@ def test_only_files_that_the_caller_allows_are_read(tmp_path: Path, raw: Path, k
     inside.write_bytes(b"inside")
     write(path, [(1, descriptor(str(inside), 1, 2), 1)])
     assert values(path) == {1: b"ns"}
-    places = [
+    locations = [
         str(raw),
         f"{tmp_path}/wh/../raw/file.bin",
         f"file://{tmp_path}/wh/db.db/../../raw/file.bin",
         "/etc/hosts",
     ]
-    for uri in (*places, "s3://b/wh/x"):
+    for uri in (*locations, "s3://b/wh/x"):
         write(path, [(2, descriptor(uri, 0, 1), 1)])
         with pytest.raises(UnsupportedError, match="'blob-descriptor-paths'"):
             values(path)
@@ -236,9 +236,9 @@ def test_views_are_resolved(tmp_path: Path, kind: dict[str, str]) -> None:
     assert values(path, **{"blob-view.resolve.enabled": "false"}) == {**dict(enumerate(named)), 5: None}
     assert [r["k"] for r in read(path, predicate=Leaf("eq", "d", (b"4444",)))] == [4]
     assert sorted(r["k"] for r in read(path, predicate=Leaf("is_null", "d"))) == [2, 5]
-    places = values(path, **{"blob-as-descriptor": "true"})
+    locations = values(path, **{"blob-as-descriptor": "true"})
     again = table(tmp_path, "again", {**kind, "blob-descriptor-field": "d"})
-    write(again, [(k, place, k) for k, place in places.items()])
+    write(again, [(k, location, k) for k, location in locations.items()])
     assert values(again) == wanted
     # a view of a view
     if kind is DATA_EVOLUTION:

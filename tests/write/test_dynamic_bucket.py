@@ -13,7 +13,7 @@ from paimon_spark.errors import CorruptTableError, OptionError
 from paimon_spark.spec.binary_row import EMPTY_SERIALIZED_ROW, serialize_row
 from paimon_spark.spec.data_types import parse_type
 from paimon_spark.write import dynamic_bucket
-from paimon_spark.write.bucket_assignment_log import AssignmentRecord, Placements, decode_record, encode_record
+from paimon_spark.write.bucket_assignment_log import AssignmentRecord, Assignments, decode_record, encode_record
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, residue_classes
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.hash_runs import HashRuns
@@ -23,7 +23,7 @@ Index = dict[int, set[int]]
 
 
 class MemoryLog:
-    """A placement log without files."""
+    """A assignment log without files."""
 
     def __init__(self) -> None:
         self.records: list[AssignmentRecord] = []
@@ -108,8 +108,8 @@ def test_initial_buckets_are_javas_assigners(hashes: list[int], target: int, ass
     classes = residue_classes(P, hashes_of(hashes), assigners)
     for assigner in range(assigners):
         mine = [h for h, c in zip(hashes, classes, strict=True) if c == assigner]
-        placed = [b for b, c in zip(got, classes, strict=True) if c == assigner]
-        assert placed == java_assign({}, mine, target, -1, assigners, assigner)
+        assigned = [b for b, c in zip(got, classes, strict=True) if c == assigner]
+        assert assigned == java_assign({}, mine, target, -1, assigners, assigner)
 
 
 @pytest.mark.parametrize("keys_apart", [False, True])
@@ -162,8 +162,8 @@ def test_any_interleaving_of_tasks_retries_and_jobs(data: st.DataObject) -> None
                 attempts.append((buckets_of(plan, index, log, task), attempt, number == len(tries) - 1))
         seen: dict[int, int] = {}
         for at in range(0, max(len(rows) for _, rows, _ in attempts) + 1, 7):
-            for place in data.draw(st.permutations(range(len(attempts)))):
-                task, rows, _ = attempts[place]
+            for location in data.draw(st.permutations(range(len(attempts)))):
+                task, rows, _ = attempts[location]
                 part = rows[at : at + 7]
                 for h, b in zip(part, assign(task, part), strict=True):
                     assert seen.setdefault(h, b) == b
@@ -208,7 +208,7 @@ def test_a_full_log_leaves_the_rest_to_the_hash(bound: str, monkeypatch: pytest.
 
 def test_records_are_checked() -> None:
     none = np.empty(0, np.int32), np.empty(0, np.int16)
-    sections = Placements(P, hashes_of([1, -5]), np.array([0, 9], np.int16)), Placements(b"xyz", *none)
+    sections = Assignments(P, hashes_of([1, -5]), np.array([0, 9], np.int16)), Assignments(b"xyz", *none)
     record = AssignmentRecord(3, False, sections)
     data = encode_record(record)
     back = decode_record(data, path="x")
@@ -217,7 +217,7 @@ def test_records_are_checked() -> None:
     assert back.sections[0].numbers.tolist() == [1, -5]
     assert back.sections[0].buckets.tolist() == [0, 9]
     for damaged in (b"", data[:10], data[:-1], data + b"x", b"XXXX" + data[4:], data[:28] + b"\xff" * 8 + data[36:]):
-        with pytest.raises(CorruptTableError, match="placement record some/path"):
+        with pytest.raises(CorruptTableError, match="assignment record some/path"):
             decode_record(damaged, path="some/path")
 
 
@@ -261,8 +261,8 @@ def test_partitions_are_apart() -> None:
     buckets, later = (DynamicBuckets(plan, lambda known: hashes_of([7, 8]), log, task) for task in (0, 1))
     got = buckets.assign([(one, hashes_of([7, 9])), (two, hashes_of([7, 9, 11]))])
     assert [b.tolist() for b in got] == [[3, 0], [0, 0, 1]]
-    placed = {k: v.tolist() for k, v in buckets.new_hashes().items()}
-    assert placed == {(one, 0): [9], (two, 0): [7, 9], (two, 1): [11]}
+    assigned = {k: v.tolist() for k, v in buckets.new_hashes().items()}
+    assert assigned == {(one, 0): [9], (two, 0): [7, 9], (two, 1): [11]}
     assert later.assign([(two, hashes_of([12, 9]))])[0].tolist() == [1, 0]
     assert later.assign([(one, hashes_of([9, 10]))])[0].tolist() == [0, 0]
     assert len(log.records) == 3

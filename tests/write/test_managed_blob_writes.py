@@ -23,9 +23,9 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import load_table
 from tests.support.managed import (
     FIELDS,
+    location_of,
     managed_blob_names,
     managed_table,
-    place_of,
     put,
     references_of,
     rows_of,
@@ -51,10 +51,10 @@ def test_values_go_to_blob_files(tmp_path: Path, file_format: str, extra: dict[s
     put(table.path, [ONE, TWO, THREE])
     assert rows_of(table.path) == as_dicts(ONE, TWO, THREE)
     first, *others = rows_of(table.path, **{"blob-as-descriptor": "true"})
-    uri, offset, length = place_of(first["pic"])
+    uri, offset, length = location_of(first["pic"])
     assert Path(uri).parent == Path(table.path, "bucket-0")
     assert Path(uri).read_bytes()[offset : offset + length] == b"one"
-    assert [place_of(d)[2] for d in (first["many"][0], first["many"][2], first["named"][0][1])] == [1, 0, 5]
+    assert [location_of(d)[2] for d in (first["many"][0], first["many"][2], first["named"][0][1])] == [1, 0, 5]
     assert others[0]["pic"] is None
     with BlobReader(FileIO.for_path(uri), uri, None) as blob_file:
         assert blob_file.lengths.tolist() == [19, 16]

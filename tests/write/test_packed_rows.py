@@ -88,9 +88,9 @@ def test_each_bucket_comes_to_one_task(tmp_path: Path, kind: str) -> None:
     for seed in (1, 2):
         data = rows(3000, 900, seed).sort_by("v")
         messages = written(*planned(table, data, None), data)
-        places = [(part.partition, part.bucket) for message in messages for part in message.messages]
-        assert len(places) == len(set(places))
-        assert len(places) > 2
+        locations = [(part.partition, part.bucket) for message in messages for part in message.messages]
+        assert len(locations) == len(set(locations))
+        assert len(locations) > 2
         commit(table, messages)
     assert {row[0] for row in read(table)} == {
         name for seed in (1, 2) for name in rows(3000, 900, seed)["k"].to_pylist()

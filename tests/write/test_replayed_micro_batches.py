@@ -38,7 +38,7 @@ def test_a_replay_leaves_no_file(tmp_path):
     assert all_files(table, "index") <= referenced_files(table)
 
 
-def test_a_shuffled_replay_leaves_no_placements(tmp_path):
+def test_a_shuffled_replay_leaves_no_assignments(tmp_path):
     table, rows = make_table(tmp_path / "t", primary_key=["k"], bucket="-1"), numbers(10)
     writes = []
     for _ in range(2):
@@ -47,7 +47,7 @@ def test_a_shuffled_replay_leaves_no_placements(tmp_path):
         write = planned(table, rows.schema, shuffled=True, assignment=assignment)
         write = replace(write, packed=True, stream=StreamBatch("query", 0))
         writes.append((write, [write.write_task(packed, 0)]))
-    assert len(all_files(table, "index")) == 2, "placements"
+    assert len(all_files(table, "index")) == 2, "assignments"
     assert [write.commit(messages) for write, messages in writes] == [1, None]
     assert all_files(table, "bucket-0") == set(live_names(table))
     assert all_files(table, "index") <= referenced_files(table)

@@ -92,16 +92,16 @@ def test_dynamic_keys_stay_together(rows: list[tuple[Any, ...]], partitioned: bo
     of = schema(pk=("k", "n"), partition=("n",) if partitioned else ())
     buckets = DynamicBuckets(DynamicBucketPlan({}, 2, -1, 3), lambda known: np.empty(0, np.int32))
     router = Router(of, buckets)
-    place: dict[Any, tuple[bytes, int]] = {}
+    location: dict[Any, tuple[bytes, int]] = {}
     for part in (rows[:7], rows[7:]):
         for group in router.route(MappedRows(table(of, part), None)):
             for row in group.rows.to_pylist():
-                assert place.setdefault((row["k"], row["n"]), (group.partition, group.bucket)) == (
+                assert location.setdefault((row["k"], row["n"]), (group.partition, group.bucket)) == (
                     group.partition,
                     group.bucket,
                 )
     counted = {key: len(hashes) for key, hashes in buckets.new_hashes().items()}
-    assert counted == {at: list(place.values()).count(at) for at in set(place.values())}
+    assert counted == {at: list(location.values()).count(at) for at in set(location.values())}
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

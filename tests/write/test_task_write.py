@@ -266,12 +266,12 @@ def test_initial_and_greatest_number_of_buckets(
     assert all(least <= count for least, count in zip(want, sorted(counts, reverse=True), strict=True))
 
 
-def test_without_exclusive_files_the_hash_places(tmp_path: Path) -> None:
+def test_without_exclusive_files_the_hash_assigns_buckets(tmp_path: Path) -> None:
     table = make(tmp_path, pk=("k",), dynamic_bucket__target_row_num="1000", dynamic_bucket__initial_buckets="2")
     table = replace(table, file_io=confined(LocalFileIO(unsafe_rename=True), table.path))
     message = run(table, rows(np.arange(4500)))
     assert {m.bucket for m in message.messages} == {0, 1}
-    assert message.placement is None
+    assert message.assignment_log is None
     commit(table, [message])
     assert {m.bucket for m in run(table, rows(np.arange(5000, 6000))).messages} == {2, 3}
 
@@ -319,7 +319,7 @@ def test_bad_rows_write_nothing(tmp_path: Path) -> None:
     assert data_files(table) == []
 
 
-def test_file_names_and_places(tmp_path: Path) -> None:
+def test_file_names_and_locations(tmp_path: Path) -> None:
     table = make(
         tmp_path,
         partition=("p",),

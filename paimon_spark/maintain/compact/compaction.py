@@ -192,7 +192,7 @@ class _Work:
         With data evolution they go over to the new file, whose rows are those of the old ones.
         """
         deleted, dropped = [], set()
-        if self._vectors.places and isinstance(self._append, DataEvolutionCompactPlanner):
+        if self._vectors.locations and isinstance(self._append, DataEvolutionCompactPlanner):
             for bucket, step, new in zip(self._before, steps, made, strict=True):
                 for (_, old), file in zip(step.rewrites, new, strict=True):
                     deleted += self._vectors.moved(bucket.partition, bucket.bucket, old, file)
@@ -208,12 +208,12 @@ class _Work:
         self._vectors.apply(deleted, dropped)
 
     def _next(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> CompactStep:
-        vectors = self._vectors.places
+        vectors = self._vectors.locations
         now = BucketFiles(bucket.partition, bucket.bucket, bucket.total_buckets, tuple(files), vectors)
         if self._keyed is None:
             return self._append.step(now)
-        place = (bucket.partition, bucket.bucket)
-        unit = self._strategy.pick(files, {f.file_name for f in files if (*place, f.file_name) in vectors})
+        location = (bucket.partition, bucket.bucket)
+        unit = self._strategy.pick(files, {f.file_name for f in files if (*location, f.file_name) in vectors})
         if unit is None:
             return CompactStep()
         return self._keyed.step(now, unit, self._strategy.top_level(files))
@@ -236,10 +236,10 @@ class _Work:
             if gone or come or changelog or index:
                 if drop_stats:
                     gone = tuple(replace(file, value_stats=EMPTY_STATS, value_stats_cols=()) for file in gone)
-                place = (bucket.partition, bucket.bucket, bucket.total_buckets)
+                location = (bucket.partition, bucket.bucket, bucket.total_buckets)
                 messages.append(
                     CommitMessage(
-                        *place,
+                        *location,
                         (),
                         compact_before=gone,
                         compact_after=come,
@@ -255,5 +255,5 @@ class _Work:
         self._vectors.discard(superseded=False)
 
     def _discard_files(self, keep: Container[str] = ()) -> None:
-        places = [(bucket.partition, bucket.bucket, file) for bucket, file in self._created]
-        delete_written(self._table, places, keep=keep)
+        locations = [(bucket.partition, bucket.bucket, file) for bucket, file in self._created]
+        delete_written(self._table, locations, keep=keep)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.message import TaskMessage
 
-Place = tuple[bytes, int]
+BucketLocation = tuple[bytes, int]
 """Serialized partition, and bucket."""
 
 _MOST_ENTRIES = 10_000
@@ -67,7 +67,7 @@ def due_after_write(
         CorruptTableError: a manifest cannot be read.
         OptionError: an option has a value that cannot be used.
     """
-    new: dict[Place, list[DataFileMeta]] = {}
+    new: dict[BucketLocation, list[DataFileMeta]] = {}
     for task in messages:
         for message in task.messages:
             if message.new_files:
@@ -79,14 +79,14 @@ def due_after_write(
     in_full = _in_full(table, micro_batch)
     if in_full or visible_after_compaction(table):
         return DueCompaction(
-            CompactScope(places=frozenset(new)), full=in_full, visible_after_compaction=True, urgent=True
+            CompactScope(locations=frozenset(new)), full=in_full, visible_after_compaction=True, urgent=True
         )
     if not table.schema.kind.has_buckets:
         partitions = _with_many_small_files(table, {partition for partition, _ in new})
-        places = {place for place in new if place[0] in partitions}
-        return DueCompaction(CompactScope(places=frozenset(places))) if places else None
-    places, urgent = _over_the_trigger(table, new, backlog)
-    return DueCompaction(CompactScope(places=frozenset(places)), urgent=urgent) if places else None
+        locations = {location for location in new if location[0] in partitions}
+        return DueCompaction(CompactScope(locations=frozenset(locations))) if locations else None
+    locations, urgent = _over_the_trigger(table, new, backlog)
+    return DueCompaction(CompactScope(locations=frozenset(locations)), urgent=urgent) if locations else None
 
 
 def visible_after_compaction(table: FileStoreTable) -> bool:
@@ -107,23 +107,25 @@ def _in_full(table: FileStoreTable, micro_batch: int | None) -> bool:
 
 
 def _over_the_trigger(
-    table: FileStoreTable, new: Mapping[Place, Sequence[DataFileMeta]], backlog: Mapping[bytes, Mapping[int, int]]
-) -> tuple[set[Place], bool]:
+    table: FileStoreTable,
+    new: Mapping[BucketLocation, Sequence[DataFileMeta]],
+    backlog: Mapping[bytes, Mapping[int, int]],
+) -> tuple[set[BucketLocation], bool]:
     """Return the buckets in which a compaction may be due, and whether one of them has too much of it."""
     options = table.options
-    before = {place: backlog.get(place[0], {}).get(place[1], 0) for place in new}
+    before = {location: backlog.get(location[0], {}).get(location[1], 0) for location in new}
     if not table.schema.kind.is_keyed:
         least = int(options.value("compaction.min.file-num"))
-        return {place for place, files in new.items() if before[place] + len(files) >= least}, False
+        return {location for location, files in new.items() if before[location] + len(files) >= least}, False
     strategy = CompactStrategy.of(options, full=False)
     stop = options.value("num-sorted-run.stop-trigger")
     most = strategy.trigger + _STOP_BEYOND_TRIGGER if stop is None else max(int(stop), strategy.trigger)
     runs = {}
-    for place, files in new.items():
-        if strategy.may_pick(before[place] + len(files)):
-            count = before[place] + _sorted_runs(table, files)
+    for location, files in new.items():
+        if strategy.may_pick(before[location] + len(files)):
+            count = before[location] + _sorted_runs(table, files)
             if strategy.may_pick(count):
-                runs[place] = count
+                runs[location] = count
     return set(runs), any(count > most for count in runs.values())
 
 

@@ -1,6 +1,6 @@
 """Writing the rows anew that deletion vectors leave, in tables with data evolution; these rows get new ids.
 
-Equals Java's ``DataEvolutionDeletionVectorMaterializeCoordinator``. Compaction keeps the places of marked rows, and
+Equals Java's ``DataEvolutionDeletionVectorMaterializeCoordinator``. Compaction keeps the positions of marked rows, and
 their vectors; here the files are replaced. The commit is an OVERWRITE (Java: COMPACT): the ids of
 rows change, so a concurrent change of these rows is a conflict.
 """
@@ -74,14 +74,14 @@ def materialize_deletion_vectors(
 def _bins(table: FileStoreTable, snapshot: Snapshot, partitions: Predicate | None) -> list[_Bin]:
     """Return the files that are replaced, as many together as make a file of the target size."""
     vectors = vectors_of(table, snapshot)
-    places: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    locations: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
     for entry in table.manifests.live_entries(snapshot, predicate=partitions):
-        places.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry)
+        locations.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry)
     target = table.options.target_file_size_bytes(False)
     bins: list[_Bin] = []
-    for place, entries in places.items():
+    for location, entries in locations.items():
         files = tuple(entry.file for entry in entries)
-        bucket = BucketFiles(*place, files, vectors)
+        bucket = BucketFiles(*location, files, vectors)
         bin_files: list[DataFileMeta] = []
         groups = row_range_groups([file.first_row_id for file in files], [file.row_count for file in files])
         for group in ([files[at] for at in numbers] for numbers in groups):

@@ -222,8 +222,8 @@ def _scale(column: pa.Array) -> pa.Array:
     if not len(values):
         return values
     order = pc.sort_indices(values)
-    places = np.unique(np.arange(1, _PARTS) * len(values) // _PARTS)
-    cuts = pc.unique(values.take(order.take(pa.array(places))))
+    positions = np.unique(np.arange(1, _PARTS) * len(values) // _PARTS)
+    cuts = pc.unique(values.take(order.take(pa.array(positions))))
     return cuts.slice(1) if cuts[0] == values[order[0].as_py()] else cuts
 
 

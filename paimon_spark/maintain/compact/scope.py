@@ -48,7 +48,7 @@ class CompactScope:
     """None is every bucket."""
     idle_time: timedelta | None = None
     """Only partitions that got their newest file at least so long ago."""
-    places: frozenset[tuple[bytes, int]] | None = None
+    locations: frozenset[tuple[bytes, int]] | None = None
     """Only these pairs of partition (serialized) and bucket; None is all."""
 
     def bucket_files(self, table: FileStoreTable, snapshot: Snapshot, *, only_small: bool = True) -> list[BucketFiles]:
@@ -63,15 +63,15 @@ class CompactScope:
             CorruptTableError: a manifest is missing or cannot be read.
         """
         near = self.partitions
-        if near is None and self.places is not None:
-            near = range_predicate(table, {partition for partition, _ in self.places})
+        if near is None and self.locations is not None:
+            near = range_predicate(table, {partition for partition, _ in self.locations})
         live = table.manifests.live_columns(snapshot, predicate=near)
         live = live.filter(live.buckets != POSTPONE_BUCKET)
         if self.buckets is not None:
             live = live.filter(np.isin(live.buckets, list(self.buckets)))
-        if self.places is not None:
-            places = zip(live.partitions, live.buckets.tolist(), strict=True)
-            live = live.filter(np.array([place in self.places for place in places], dtype=bool))
+        if self.locations is not None:
+            locations = zip(live.partitions, live.buckets.tolist(), strict=True)
+            live = live.filter(np.array([location in self.locations for location in locations], dtype=bool))
         live = live.filter(self._wanted(table, live))
         if only_small and not table.schema.kind.has_buckets:
             small = live.file_sizes < small_file_bytes(table.options, keyed=False)

@@ -92,8 +92,8 @@ def sorted_rewrite(table: FileStoreTable, unit: SortUnit, order: RowOrder) -> So
     ranges = max(1, -(-unit.size_bytes // RANGE_BYTES))
     tasks = max(1, math.ceil(_ROOM * unit.size_bytes / table.options.target_file_size_bytes(False)))
     first = min(file.min_sequence_number for file in unit.files)
-    place = (unit.bucket.partition, unit.bucket.bucket, unit.level)
-    return SortedRewrite(*place, files, order, ranges, min(ranges, tasks), first)
+    location = (unit.bucket.partition, unit.bucket.bucket, unit.level)
+    return SortedRewrite(*location, files, order, ranges, min(ranges, tasks), first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +236,16 @@ def sort_units(
     if not units:
         return None
     vectors = VectorChanges(table, snapshot)
-    placed = [SortUnit(_with_vectors(unit, vectors), unit.files, unit.level) for unit in units]
-    rewrites = _cut(table, [sorted_rewrite(table, unit, order) for unit in placed], sample)
+    assigned = [SortUnit(_with_vectors(unit, vectors), unit.files, unit.level) for unit in units]
+    rewrites = _cut(table, [sorted_rewrite(table, unit, order) for unit in assigned], sample)
     size = sum(rewrite.size_bytes for rewrite in rewrites)
     _LOG.info("Sorting %s by %s: %d units of %d bytes.", table.path, ", ".join(order.columns), len(rewrites), size)
     made = execute(table, rewrites)
     try:
-        _check_rows(table, placed, made)
-        vectors.apply([], [(u.bucket.partition, u.bucket.bucket, file.file_name) for u in placed for file in u.files])
+        _check_rows(table, assigned, made)
+        vectors.apply([], [(u.bucket.partition, u.bucket.bucket, file.file_name) for u in assigned for file in u.files])
         vectors.discard(superseded=True)
-        return commit(table, _messages(placed, made, vectors), after_commit=maintenance(table))
+        return commit(table, _messages(assigned, made, vectors), after_commit=maintenance(table))
     except CommitStateUnknownError:
         raise
     except (CommitError, PaimonError):
@@ -255,7 +255,7 @@ def sort_units(
 
 
 def _with_vectors(unit: SortUnit, vectors: VectorChanges) -> BucketFiles:
-    return replace(unit.bucket, vectors=vectors.places)
+    return replace(unit.bucket, vectors=vectors.locations)
 
 
 def _cut(table: FileStoreTable, rewrites: Sequence[SortedRewrite], sample: Sampler) -> list[SortedRewrite]:
@@ -280,11 +280,11 @@ def _cut(table: FileStoreTable, rewrites: Sequence[SortedRewrite], sample: Sampl
 def _check_rows(table: FileStoreTable, units: Sequence[SortUnit], made: Sequence[Sequence[DataFileMeta]]) -> None:
     """Check that no row was lost or doubled."""
     for unit, files in zip(units, made, strict=True):
-        places = [unit.bucket.vector_of(file) for file in unit.files]
-        if any(place is not None and place.cardinality is None for place in places):
+        locations = [unit.bucket.vector_of(file) for file in unit.files]
+        if any(location is not None and location.cardinality is None for location in locations):
             continue
         before = sum(file.row_count for file in unit.files)
-        before -= sum((place.cardinality or 0) for place in places if place is not None)
+        before -= sum((location.cardinality or 0) for location in locations if location is not None)
         after = sum(file.row_count for file in files)
         if before != after:
             raise PaimonError(
@@ -298,12 +298,12 @@ def _messages(
 ) -> list[CommitMessage]:
     messages, seen = [], set[tuple[bytes, int]]()
     for unit, files in zip(units, made, strict=True):
-        place = (unit.bucket.partition, unit.bucket.bucket)
-        index = () if place in seen else vectors.changes(*place)
-        seen.add(place)
+        location = (unit.bucket.partition, unit.bucket.bucket)
+        index = () if location in seen else vectors.changes(*location)
+        seen.add(location)
         messages.append(
             CommitMessage(
-                *place,
+                *location,
                 unit.bucket.total_buckets,
                 (),
                 compact_before=unit.files,

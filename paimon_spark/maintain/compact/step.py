@@ -263,8 +263,8 @@ class AppendCompactPlanner:
         """Join files with deletion vectors, those of one index file together: it goes with them. None is left out."""
         of_index: dict[str, list[DataFileMeta]] = {}
         for file in files:
-            place = bucket.vector_of(file)
-            of_index.setdefault("" if place is None else place.path, []).append(file)
+            location = bucket.vector_of(file)
+            of_index.setdefault("" if location is None else location.path, []).append(file)
         bins: list[list[DataFileMeta]] = [[]]
         size = 0
         for group in sorted(of_index.values(), key=lambda group: sum(file.file_size for file in group)):
@@ -318,11 +318,11 @@ class AppendCompactPlanner:
 
 def split_files(table: FileStoreTable, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[SplitFile]:
     """Return what a task must know to read files of a bucket, in the same order; names and paths are checked."""
-    place = (bucket.partition, bucket.bucket)
-    found = [SplitFile.of(file, table.paths.data_file_path(*place, file)) for file in files]
+    location = (bucket.partition, bucket.bucket)
+    found = [SplitFile.of(file, table.paths.data_file_path(*location, file)) for file in files]
     if not bucket.vectors:
         return found
-    return [file._replace(deletion_vector=bucket.vectors.get((*place, file.name))) for file in found]
+    return [file._replace(deletion_vector=bucket.vectors.get((*location, file.name))) for file in found]
 
 
 def _frozen(sections: Sequence[Sequence[SplitFile]]) -> tuple[tuple[SplitFile, ...], ...]:

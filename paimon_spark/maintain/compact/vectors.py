@@ -37,9 +37,9 @@ class VectorChanges:
         self._before = [entry for entry in found if entry.index_type == DELETION_VECTORS_INDEX]
         self._now = list(self._before)
         self._written: list[IndexManifestEntry] = []
-        self.places: Vectors = vector_locations(table, self._now)
-        live = set(table.manifests.live_columns(snapshot).file_names) if self.places else set()
-        self._stale = [key for key in self.places if key[2] not in live]
+        self.locations: Vectors = vector_locations(table, self._now)
+        live = set(table.manifests.live_columns(snapshot).file_names) if self.locations else set()
+        self._stale = [key for key in self.locations if key[2] not in live]
 
     def apply(self, deleted: Sequence[DeletedRows], dropped: Collection[FileKey]) -> None:
         """Mark rows and forget files; writes index files.
@@ -49,17 +49,17 @@ class VectorChanges:
             dropped: files that went.
         """
         staying = [rows for rows in deleted if (rows.partition, rows.bucket, rows.file_name) not in dropped]
-        dropped = [key for key in dropped if key in self.places]
+        dropped = [key for key in dropped if key in self.locations]
         if not staying and not dropped:
             return
         changed = {(rows.partition, rows.bucket) for rows in staying} | {key[:2] for key in dropped}
-        dropped += [key for key in self._stale if key[:2] in changed and key in self.places]
+        dropped += [key for key in self._stale if key[:2] in changed and key in self.locations]
         changes = changed_vectors(self._table, self._now, staying, dropped)
         added = [entry for entry in changes if entry.kind == FileKind.ADD]
         gone = {entry.file_name for entry in changes if entry.kind == FileKind.DELETE}
         self._written += added
         self._now = [entry for entry in self._now if entry.file_name not in gone] + added
-        self.places = vector_locations(self._table, self._now)
+        self.locations = vector_locations(self._table, self._now)
 
     def moved(self, partition: bytes, bucket: int, old: Sequence[DataFileMeta], new: DataFileMeta) -> list[DeletedRows]:
         """Return the deleted rows of a file that holds the rows of others, by row id; none where they have no vector.
@@ -69,9 +69,9 @@ class VectorChanges:
         """
         found = []
         for file in old:
-            place = self.places.get((partition, bucket, file.file_name))
-            if place is not None:
-                positions = positions_of(deleted_rows(self._table.file_io, place, file.row_count), file.row_count)
+            location = self.locations.get((partition, bucket, file.file_name))
+            if location is not None:
+                positions = positions_of(deleted_rows(self._table.file_io, location, file.row_count), file.row_count)
                 found.append(positions + ((file.first_row_id or 0) - (new.first_row_id or 0)))
         if not found:
             return []
@@ -103,7 +103,10 @@ def much_deleted(table: FileStoreTable, files: ManifestColumns, vectors: Vectors
     if not vectors:
         return np.zeros(len(files), dtype=bool)
     keys = zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True)
-    places = map(vectors.get, keys)
-    shares = [0.0 if place is None else np.inf if place.cardinality is None else place.cardinality for place in places]
+    locations = map(vectors.get, keys)
+    shares = [
+        0.0 if location is None else np.inf if location.cardinality is None else location.cardinality
+        for location in locations
+    ]
     due: npt.NDArray[np.bool_] = np.array(shares) > files.row_counts * most
     return due

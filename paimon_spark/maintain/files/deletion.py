@@ -53,10 +53,10 @@ def delete_written(
         keep: names of files that stay.
     """
     paths = []
-    for place in written:
-        if place[2].file_name not in keep:
-            path = table.paths.data_file_path(*place)
-            paths += [path, *(f"{path.rpartition('/')[0]}/{name}" for name in place[2].extra_files)]
+    for location in written:
+        if location[2].file_name not in keep:
+            path = table.paths.data_file_path(*location)
+            paths += [path, *(f"{path.rpartition('/')[0]}/{name}" for name in location[2].extra_files)]
     if paths:
         delete_files(table, paths)
 
@@ -67,9 +67,11 @@ def delete_messages(table: FileStoreTable, messages: Iterable[TaskMessage]) -> N
     parts = [part for message in messages for part in message.messages]
     delete_written(table, [(p.partition, p.bucket, f) for p in parts for f in (*p.new_files, *p.changelog_files)])
     hashes = [p.new_index.file_name for p in parts if p.new_index is not None]
-    placed = record_paths(table.paths, [message.placement for message in messages if message.placement is not None])
+    assigned = record_paths(
+        table.paths, [message.assignment_log for message in messages if message.assignment_log is not None]
+    )
     blob_files = [path for message in messages for path in message.blob_files]
-    other_files = [*(table.paths.index_path(name) for name in hashes if name is not None), *placed, *blob_files]
+    other_files = [*(table.paths.index_path(name) for name in hashes if name is not None), *assigned, *blob_files]
     if other_files:
         delete_files(table, other_files)
 

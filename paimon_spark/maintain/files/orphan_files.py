@@ -160,8 +160,8 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     buckets = bucket_directories(directories)
     blob_files = old_blob_files(table, buckets, before)
     with ThreadPoolExecutor(threads_of(table)) as pool:
-        places = file_directories(table, directories)
-        listed = pool.map(lambda place: old_files(table, place, before), places)
+        locations = file_directories(table, directories)
+        listed = pool.map(lambda location: old_files(table, location, before), locations)
         candidates = [file for files in listed for file in files]
         used, manifests = named_files(table, live_snapshots(table))
         deleted: dict[str, Deleted] = {}

@@ -85,8 +85,8 @@ def _take_out(table: FileStoreTable, snapshot: Snapshot, live: ManifestColumns, 
         dropped.add((entry.partition, entry.bucket, entry.file.file_name))
     index = changed_vectors(table, table.manifests.index_entries(snapshot), dropped=dropped)
     messages = [
-        CommitMessage(*place, (), deleted_files=tuple(files), index_changes=index if number == 0 else ())
-        for number, (place, files) in enumerate(lost.items())
+        CommitMessage(*location, (), deleted_files=tuple(files), index_changes=index if number == 0 else ())
+        for number, (location, files) in enumerate(lost.items())
     ]
     with undone_where_void(lambda: delete_index_files(table, index)):
         commit(table, messages, planned_on=SnapshotIdentity.of(snapshot))

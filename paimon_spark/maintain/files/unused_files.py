@@ -218,11 +218,11 @@ class UnusedFiles:
         directories: dict[tuple[bytes, int], str] = {}
         found: dict[str, list[str]] = {}
         for name, file in self.data.items():
-            place = file.partition, file.bucket
-            directory = directories.get(place)
+            location = file.partition, file.bucket
+            directory = directories.get(location)
             if directory is None:
-                directory = layout.bucket_dir(root, layout.partition_path(place[0]), place[1])
-                directories[place] = directory
+                directory = layout.bucket_dir(root, layout.partition_path(location[0]), location[1])
+                directories[location] = directory
                 found[directory] = []
             path = layout.data_file_path(directory, name, file.external_path)
             found[directory].append(path)

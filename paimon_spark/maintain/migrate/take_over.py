@@ -96,7 +96,7 @@ def take_over(
         CommitStateUnknownError: it is not known whether the files belong to the table now; nothing is deleted.
     """
     names = data_file_spec(table.schema).file_names()
-    placed: dict[bytes, list[DataFileMeta]] = {}
+    assigned: dict[bytes, list[DataFileMeta]] = {}
     moves: list[tuple[str, str]] = []
     for file, footer in zip(files, footers, strict=True):
         partition = _partition_bytes(table, file)
@@ -110,7 +110,7 @@ def take_over(
             delete_row_count=0,
             file_source=FileSource.APPEND,
         )
-        placed.setdefault(partition, []).append(meta)
+        assigned.setdefault(partition, []).append(meta)
         moves.append((file.path, table.paths.data_file_path(partition, 0, meta)))
     try:
         with ThreadPoolExecutor(max(1, threads)) as pool:
@@ -119,7 +119,7 @@ def take_over(
     except BaseException:
         table.file_io.delete_files([target for _, target in moves])
         raise
-    messages = [CommitMessage(partition, 0, -1, tuple(metas)) for partition, metas in placed.items()]
+    messages = [CommitMessage(partition, 0, -1, tuple(metas)) for partition, metas in assigned.items()]
     with undone_where_void(lambda: table.file_io.delete_files([target for _, target in moves])):
         return commit(table, messages)
 

@@ -119,8 +119,8 @@ def _messages(new: list[ManifestEntry]) -> list[CommitMessage]:
     """Return the files by partition and bucket; row ids are given anew by the commit."""
     groups: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
     for entry in new:
-        place = (entry.partition, entry.bucket, entry.total_buckets)
-        groups.setdefault(place, []).append(replace(entry.file, first_row_id=None))
+        location = (entry.partition, entry.bucket, entry.total_buckets)
+        groups.setdefault(location, []).append(replace(entry.file, first_row_id=None))
     return [
         CommitMessage(partition, bucket, total, tuple(files)) for (partition, bucket, total), files in groups.items()
     ]

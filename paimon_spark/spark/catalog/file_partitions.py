@@ -71,11 +71,11 @@ def partition_rows(
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The values of partition columns in each of these partitions, and the kinds of the columns; see `TaskFiles`."""
     layout, keys = DataLayout.of(table.schema), table.schema.partition_keys
-    places = [keys.index(field.name) for field in columns]
+    locations = [keys.index(field.name) for field in columns]
     rows = []
     for partition in partitions:
         values = layout.partition_values(partition) if columns else ()
-        rows.append(tuple(_as_spark_keeps(values[at]) for at in places))
+        rows.append(tuple(_as_spark_keeps(values[at]) for at in locations))
     return [_KINDS.get(type(field.type), "") for field in columns], rows
 
 
@@ -85,9 +85,9 @@ def _with_constant(
     """The same files, each with what its path stands for as a further value of its partition."""
     position: dict[tuple[int, Any], int] = {}
     rows: list[tuple[Any, ...]] = []
-    placed: list[list[tuple[int, str, int, int, int]]] = []
+    assigned: list[list[tuple[int, str, int, int, int]]] = []
     for splits, files in zip(tasks, found.tasks, strict=True):
-        placed.append([])
+        assigned.append([])
         for file, (partition, uri, start, length, size) in zip(
             (f for split in splits for f in split.files), files, strict=True
         ):
@@ -95,8 +95,8 @@ def _with_constant(
             if key not in position:
                 position[key] = len(rows)
                 rows.append((*found.rows[partition], key[1]))
-            placed[-1].append((position[key], uri, start, length, size))
-    return TaskFiles([*found.kinds, kind], rows, placed)
+            assigned[-1].append((position[key], uri, start, length, size))
+    return TaskFiles([*found.kinds, kind], rows, assigned)
 
 
 def _as_spark_keeps(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The bucket of a row as an SQL expression of Spark's public functions: so rows are placed without a Python task.
+"""The bucket of a row as an SQL expression of Spark's public functions: so rows are assigned without a Python task.
 
 ``hash`` of a BINARY is Java's murmur hash of these bytes where they are whole 4-byte words, as those of a BinaryRow
 are (Spark: ``Murmur3_x86_32.hashUnsafeBytes``; Java: ``MurmurHashUtils.hashBytesByWords``). So the expression builds

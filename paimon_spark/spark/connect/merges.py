@@ -34,9 +34,9 @@ def install_merges() -> None:
 
     wrap_method(MergeIntoWriter, "__init__", _begin)
     wrap_method(MergeIntoWriter, "merge", _merge)
-    for kind, (place, methods) in _KINDS.items():
+    for kind, (location, methods) in _KINDS.items():
         for method, action in methods.items():
-            wrap_method(getattr(MergeIntoWriter, kind), method, _clause(place, action))
+            wrap_method(getattr(MergeIntoWriter, kind), method, _clause(location, action))
 
 
 def _begin(own: Callable[..., None]) -> Callable[..., None]:
@@ -48,11 +48,11 @@ def _begin(own: Callable[..., None]) -> Callable[..., None]:
     return begin
 
 
-def _clause(place: str, action: Action) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _clause(location: str, action: Action) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(own: Callable[..., Any]) -> Callable[..., Any]:
         def add(self: Any, *values: Mapping[str, Any], **named: Mapping[str, Any]) -> Any:
             given = values[0] if values else named.get("assignments")
-            getattr(self.writer, _GIVEN, []).append((place, GivenClause(action, self._condition, given)))
+            getattr(self.writer, _GIVEN, []).append((location, GivenClause(action, self._condition, given)))
             return own(self, *values, **named)
 
         return add
@@ -81,12 +81,12 @@ def _merge_of(writer: Any, session: Any, name: TableName) -> Merge:
     alias = _alias(writer._source_plan.plan(session.client))
     merge = table.merge(source, _unqualified(writer._condition, name), alias=name.table, source_alias=alias)
     clauses: dict[str, list[GivenClause]] = {"matched": [], "not_matched": [], "not_matched_by_source": []}
-    for place, clause in getattr(writer, _GIVEN):
-        if place == "not_matched_by_source" and clause.action is Action.UPDATE and clause.values is None:
+    for location, clause in getattr(writer, _GIVEN):
+        if location == "not_matched_by_source" and clause.action is Action.UPDATE and clause.values is None:
             raise UnsupportedError("whenNotMatchedBySource().updateAll() has no source to take values from: update(…)")
         condition = None if clause.condition is None else _unqualified(clause.condition, name)
         values = clause.values and {_own(key, name): _unqualified(value, name) for key, value in clause.values.items()}
-        clauses[place].append(GivenClause(clause.action, condition, values))
+        clauses[location].append(GivenClause(clause.action, condition, values))
     return Merge(
         merge.table,
         merge.source,

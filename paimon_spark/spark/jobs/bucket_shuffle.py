@@ -4,7 +4,7 @@ A shuffle brings each row to the task of its bucket, which an SQL expression or 
 rows; a pass writes, and answers with the task's commit message.
 
 Where ``clustering.columns`` asks for an order, so that statistics of files rule out more, Spark cuts the rows into
-ranges and sorts each. On a curve Python gives the place of a row first, as bytes.
+ranges and sorts each. On a curve Python gives the location of a row first, as bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from paimon_spark.write.message import TaskMessage
 
 
-_PLACE = "place"
+_LOCATION = "location"
 _SAMPLED = 1 << 13
 """Rows of a task from which on only some are sampled."""
 
@@ -74,9 +74,9 @@ def clustered_rows(rows: DataFrame, plan: WritePlan) -> DataFrame:
         return _sorted(rows, [*keys, *(name for name in order.columns if name not in keys)])
     if not order.columns:
         return _sorted(rows, keys)
-    fields = [StructField(_PLACE, BinaryType(), nullable=False), *rows.schema.fields]
-    placed = map_in_arrow(rows, partial(_placed, order.fitted(_sample(rows, order))), StructType(fields))
-    return _sorted(placed, [*keys, _PLACE]).drop(_PLACE)
+    fields = [StructField(_LOCATION, BinaryType(), nullable=False), *rows.schema.fields]
+    assigned = map_in_arrow(rows, partial(_assigned, order.fitted(_sample(rows, order))), StructType(fields))
+    return _sorted(assigned, [*keys, _LOCATION]).drop(_LOCATION)
 
 
 def _sorted(rows: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -113,12 +113,12 @@ def _sampled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["sample"])
 
 
-def _placed(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put the place of each row on the curve before its columns. Runs in tasks."""
+def _assigned(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put the location of each row on the curve before its columns. Runs in tasks."""
     speed_up_worker()
     for batch in batches:
-        place = order.keys(pa.Table.from_batches([batch])).column(0).combine_chunks().cast(pa.binary())
-        yield pa.RecordBatch.from_arrays([place, *batch.columns], names=[_PLACE, *batch.schema.names])
+        location = order.keys(pa.Table.from_batches([batch])).column(0).combine_chunks().cast(pa.binary())
+        yield pa.RecordBatch.from_arrays([location, *batch.columns], names=[_LOCATION, *batch.schema.names])
 
 
 def write_to_buckets(

@@ -40,9 +40,9 @@ def clustering(partitions: Sequence[str], bucket: str, tasks: int, buckets: int)
     if not tasks or tasks > _MOST_MAPPED_TASKS:
         return [*partitions, bucket]
     number = f"CAST(hash({', '.join(partitions)}) AS BIGINT) + {bucket}" if partitions else bucket
-    places = tasks if partitions else min(tasks, buckets)
-    keys = ", ".join(map(str, partition_keys(tasks)[:places]))
-    return [f"element_at(array({keys}), CAST(pmod({number}, {places}) AS INT) + 1)"]
+    locations = tasks if partitions else min(tasks, buckets)
+    keys = ", ".join(map(str, partition_keys(tasks)[:locations]))
+    return [f"element_at(array({keys}), CAST(pmod({number}, {locations}) AS INT) + 1)"]
 
 
 def partition_keys(count: int) -> list[int]:

@@ -93,8 +93,8 @@ def write_columns(
     plain = wanted.toDF(*(str(number) for number in range(len(names))), _ID)
     tasks = min(number_of_tasks_of(rows.sparkSession, table), len(update.groups))
     starts = update.starts[_even(len(update.groups), _SLICES)]
-    placed = plain.repartition(tasks, _slice_of(sf.col(_ID), starts.tolist())).sortWithinPartitions(_ID)
-    found = map_in_arrow(placed, partial(_update_task, update, data_schema), _ANSWER).collect()
+    assigned = plain.repartition(tasks, _slice_of(sf.col(_ID), starts.tolist())).sortWithinPartitions(_ID)
+    found = map_in_arrow(assigned, partial(_update_task, update, data_schema), _ANSWER).collect()
     return [pickle.loads(bytes(row.message)) for row in found]
 
 

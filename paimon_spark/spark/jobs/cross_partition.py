@@ -44,10 +44,10 @@ from paimon_spark.write.cross_partition_update import (
     assign_all_rows,
     assign_partitions,
     cross_partition_schema,
+    location_fields,
     pack_known_keys,
     pack_new_rows,
     partitions_of_rows,
-    place_fields,
 )
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.packed_rows import TASK
@@ -189,7 +189,7 @@ def _assign_and_write(
     given: WritePlan, plan: WritePlan, splits: Sequence[DataSplit], batches: Iterator[pa.RecordBatch], task_id: int
 ) -> TaskMessage:
     """Join all rows and keys, and write the rows. Runs in the one task."""
-    fields = place_fields(plan.table.schema)
+    fields = location_fields(plan.table.schema)
     known = (keys for split in splits for keys in read_key_locations(plan.table, split, fields))
     return write_batches(plan, assign_all_rows(given, plan, _ordered(given, batches), known), task_id)
 
@@ -223,7 +223,7 @@ def _pack_known(
 ) -> Iterator[pa.RecordBatch]:
     """Pack known keys for their tasks. Runs in tasks."""
     speed_up_worker()
-    fields = place_fields(table.schema)
+    fields = location_fields(table.schema)
     for split in splits_of(work, numbers):
         yield from pack_known_keys(table.schema, read_key_locations(table, split, fields), targets)
 

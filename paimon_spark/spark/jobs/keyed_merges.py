@@ -18,7 +18,7 @@ from paimon_spark.spark.columns.arrow_cast import batches_from_spark, conversion
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.write.bucket_assignment import PLACE
+from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.packed_rows import mapping_of, unpack_rows
 from paimon_spark.write.routing import Router
 from paimon_spark.write.rows import MappedRows
@@ -140,9 +140,9 @@ class KeyedMerge:
                 value = pc.if_else(pa.array(emptied), pa.scalar(None, field.type), value)
             arrays.append(value)
         arrays.append(pa.array(kinds))
-        if PLACE in rows.column_names:
-            arrays.append(rows.column(PLACE))
-            schema = schema.append(rows.schema.field(PLACE))
+        if LOCATION in rows.column_names:
+            arrays.append(rows.column(LOCATION))
+            schema = schema.append(rows.schema.field(LOCATION))
         return pa.Table.from_arrays(arrays, schema=schema)
 
     @staticmethod
@@ -165,13 +165,13 @@ class KeyedMerge:
         mapping = mapping_of(plan, {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys})
         keys = mapping.columns(rows.select(mapping.data_names))
         keys = keys.append_column(_AT, pa.array(np.arange(rows.num_rows)))
-        places = rows.column(PLACE).to_numpy() if PLACE in rows.column_names else None
+        locations = rows.column(LOCATION).to_numpy() if LOCATION in rows.column_names else None
         router = Router(schema, None, None, plan.total_buckets)
         found = np.zeros(rows.num_rows, dtype=np.bool_)
         at_old = np.full(rows.num_rows, -1, dtype=np.int64)
         old: list[pa.Table] = []
         count = 0
-        for routed in router.route(MappedRows(keys, None, places)):
+        for routed in router.route(MappedRows(keys, None, locations)):
             looked_up = self.lookup.find(routed.partition, routed.bucket, routed.rows)
             positions = routed.rows.column(_AT).to_numpy()[looked_up.rows]
             found[positions] = True

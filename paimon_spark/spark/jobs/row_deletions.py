@@ -22,7 +22,7 @@ from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
-from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_PLACE
+from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_LOCATION
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
@@ -116,7 +116,7 @@ def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, 
         located = locate()
         found, _ = _locations_of(located, table, Operation.DELETE)
     except Exception as error:
-        if WITHOUT_PLACE in str(error):  # Spark passes on only the text
+        if WITHOUT_LOCATION in str(error):  # Spark passes on only the text
             raise only_compacted(table) from error
         raise
     remove_rows(table, snapshot, found, Operation.DELETE, executor_of(located.sparkSession))

@@ -87,8 +87,8 @@ class StreamSink:
             return
         overwrite = OverwriteSpec.static() if self.complete else None
         if is_shuffled(table):
-            placed = with_shuffle_columns(table.schema, rows)
-            write_shuffled(placed, table, overwrite, stream=wanted, together=_are_together(rows))
+            assigned = with_shuffle_columns(table.schema, rows)
+            write_shuffled(assigned, table, overwrite, stream=wanted, together=_are_together(rows))
             return
         write = replace(planned(table, spark_arrow_schema(rows.schema), overwrite), stream=wanted)
         run_write(rows.toDF(*(str(at) for at in range(len(rows.columns)))), write)

@@ -139,15 +139,15 @@ def _sort(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[SortedR
     files = [(at, number) for at, rewrite in enumerate(rewrites) for number in range(len(rewrite.files))]
     sizes = [rewrites[at].files[number].size for at, number in files]
     shares = shared_out(sizes, number_of_rewrite_tasks(spark, len(files), sum(sizes)))
-    work = [[files[place] for place in share] for share in shares]
+    work = [[files[location] for location in share] for share in shares]
     firsts = [sum(rewrite.tasks for rewrite in rewrites[:at]) for at in range(len(rewrites))]
     tasks = firsts[-1] + rewrites[-1].tasks
     numbers = spark.range(0, len(work), 1, len(work))
     sent = map_in_arrow(numbers, partial(_send, table, rewrites, work, firsts, targets_of(tasks)), _SENT)
-    placed = sent.repartition(tasks, _TARGET).sortWithinPartitions(_UNIT, _RANGE)
+    assigned = sent.repartition(tasks, _TARGET).sortWithinPartitions(_UNIT, _RANGE)
     name = f"sort {name_of(table.path)}"
     with named_jobs(spark, name), shown_progress(spark, f"Sorting rows of {table.path}"):
-        rows = map_in_arrow(placed, partial(_write, table, rewrites), _MADE).collect()
+        rows = map_in_arrow(assigned, partial(_write, table, rewrites), _MADE).collect()
     answers = [pickle.loads(bytes(row[0])) for row in rows]
     made: list[list[DataFileMeta]] = [[] for _ in rewrites]
     errors = []
@@ -173,7 +173,9 @@ def _send(
     """Read some files and send the rows of each range to its task. Runs in tasks."""
     speed_up_worker()
     try:
-        for unit, number in (place for batch in batches for at in batch.column(0).to_pylist() for place in work[at]):
+        for unit, number in (
+            location for batch in batches for at in batch.column(0).to_pylist() for location in work[at]
+        ):
             rewrite = rewrites[unit]
             for ranged, rows in ranged_rows(table, rewrite, rewrite.files[number]):
                 task = firsts[unit] + rewrite.task_of(ranged)

@@ -55,7 +55,7 @@ def with_shuffle_columns(schema: TableSchema, rows: DataFrame) -> DataFrame:
 
 
 def has_keys_of(schema: TableSchema, struct: spark.StructType) -> bool:
-    """Whether the rows have the columns by which they are placed, in the types of the table."""
+    """Whether the rows have the columns by which they are assigned, in the types of the table."""
     types = {column.name: column.dataType for column in struct.fields}
     known = {field.name: field.type for field in schema.fields}
     return all(types.get(name) == to_spark_type(known[name]) for name in _shuffle_keys(schema))

@@ -153,7 +153,7 @@ class TableWrite:
         delete_messages(self.owner or self.plan.table, [*messages, *self._assignments()])
 
     def _assignments(self) -> list[TaskMessage]:
-        """Where the keys of a placed write were placed, as a message: it is deleted with the others."""
+        """Where the keys of an assigned write were assigned, as a message: it is deleted with the others."""
         from paimon_spark.write.bucket_assignment import assignment_records
 
         records = assignment_records(self.plan)

@@ -232,14 +232,14 @@ def assigned_values(values: Mapping[tuple[str, ...], Column], columns: Sequence[
     trees: _Tree = {}
     for path, value in values.items():
         names = [_own_name(path[0], columns), *path[1:]]
-        place = trees
+        location = trees
         for name in names[:-1]:
-            place = place.setdefault(name, {})
-            if not isinstance(place, dict):
+            location = location.setdefault(name, {})
+            if not isinstance(location, dict):
                 break
-        if not isinstance(place, dict) or names[-1] in place:
+        if not isinstance(location, dict) or names[-1] in location:
             raise OptionError(f"{'.'.join(path)} is assigned twice")
-        place[names[-1]] = value
+        location[names[-1]] = value
     return trees
 
 

@@ -118,14 +118,14 @@ class _Given:
         kept = tuple(n for n, clause in matched if clause.action is Action.UPDATE and name not in clause.values)
         emptied, kept = (kept, ()) if name in self._by_engine else ((), kept)
         is_kept = name in kept_by_deletes
-        at_matched = self._placed(field, [pair for pair in matched if name in pair[1].values], MATCHED)
-        at_inserted = self._placed(field, inserted, NOT_MATCHED)
+        at_matched = self._assigned(field, [pair for pair in matched if name in pair[1].values], MATCHED)
+        at_inserted = self._assigned(field, inserted, NOT_MATCHED)
         shown = at_matched is not None or at_inserted is not None
         if is_kept:
             return MergedColumn(at_matched, at_inserted, (*kept, *deletes), emptied if shown else ())
         return MergedColumn(at_matched, at_inserted, kept, (*emptied, *deletes) if shown else ())
 
-    def _placed(self, field: DataField, clauses: Sequence[tuple[int, Clause]], chosen_by: str) -> int | None:
+    def _assigned(self, field: DataField, clauses: Sequence[tuple[int, Clause]], chosen_by: str) -> int | None:
         """The position of the column with the values that some clauses give a column of the table."""
         values = [clause.values[field.name] for _, clause in clauses]
         if not values:
@@ -189,9 +189,9 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
                 _write_keyed(table, changes, SnapshotIdentity.of(snapshot), each_key_once=each_key_once)
             elif strategy.way is MergeWay.COMPANION_COLUMNS and snapshot is not None:
                 columns = changes.updated_columns
-                merge_columns(changes.placed(of_updates=columns), table, columns, snapshot, checked=changes.checked)
+                merge_columns(changes.assigned(of_updates=columns), table, columns, snapshot, checked=changes.checked)
             else:
-                merge_rows(changes.placed(), table, snapshot, checked=changes.checked)
+                merge_rows(changes.assigned(), table, snapshot, checked=changes.checked)
 
     try:
         run_again(table, attempt)
@@ -337,7 +337,7 @@ class _Changes:
         names = self._schema.field_names
         return self._rows.source.select(*(values[name].alias(name) for name in names))
 
-    def placed(self, of_updates: Collection[str] | None = None) -> DataFrame:
+    def assigned(self, of_updates: Collection[str] | None = None) -> DataFrame:
         """The new rows of any other table, with the locations of the old ones; of deleted rows only these count.
 
         The columns: those of the table, then the metadata columns, then the row kind.

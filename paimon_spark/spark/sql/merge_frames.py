@@ -69,9 +69,9 @@ def _compared_names(tokens: Sequence[Token]) -> list[tuple[str, str]] | None:
     names = [token.text for token in tokens if token.is_identifier and (token.quoted or not token.text[0].isdigit())]
     if signs not in ([".", "=", "."], [".", "=", "=", "."]) or len(names) != 4:
         return None
-    places = [at for at, token in enumerate(tokens) if token.is_identifier]
+    positions = [at for at, token in enumerate(tokens) if token.is_identifier]
     last = len(tokens) - 1
-    return [(names[0], names[1]), (names[2], names[3])] if places == [0, 2, last - 2, last] else None
+    return [(names[0], names[1]), (names[2], names[3])] if positions == [0, 2, last - 2, last] else None
 
 
 def source_column(value: object, alias: str) -> str | None:

@@ -55,7 +55,7 @@ def location_option(catalog: str, options: Mapping[str, str], own: str, given: s
         UnsupportedError: it is another directory, and the catalog has a place for each table.
     """
     if given is not None and plain_path(given) != plain_path(own):
-        if keeps_places(options):
+        if keeps_positions(options):
             return {"path": given}
         raise UnsupportedError(
             f"The current catalog {catalog} does not support specifying the table path when creating a table: a table "
@@ -65,10 +65,10 @@ def location_option(catalog: str, options: Mapping[str, str], own: str, given: s
     return {}
 
 
-def keeps_places(options: Mapping[str, str]) -> bool:
+def keeps_positions(options: Mapping[str, str]) -> bool:
     """Whether the metastore of a catalog says where databases and tables lie, so that a statement may."""
     metastore = metastore_of(options)
-    return metastore is not None and metastore.keeps_places
+    return metastore is not None and metastore.keeps_positions
 
 
 def copied_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -221,7 +221,7 @@ def check_database_location(options: Mapping[str, str], path: str) -> None:
     Raises:
         UnsupportedError: it does not.
     """
-    if not keeps_places(options):
+    if not keeps_positions(options):
         raise UnsupportedError(
             f"Cannot specify location for a database when using fileSystem catalog. Its directory is {path}"
         )

@@ -245,7 +245,7 @@ class PaimonTable:
         """Update the rows that are there, and insert the others: rows are the same where `on` is equal.
 
         In a table with a primary key that is what every write does, by its merge engine. In others a row of `source`
-        takes the place of the row with the same values in `on`.
+        takes the location of the row with the same values in `on`.
 
         Args:
             source: the rows, with all columns of a table without primary key.

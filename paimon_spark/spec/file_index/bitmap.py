@@ -77,12 +77,12 @@ def _strings(texts: pa.Array) -> ByteStrings:
 
 def _bodies(rows: Distinct, counts: Numbers, order: Numbers) -> tuple[bytes, Numbers]:
     """The bitmaps of the keys that have more than one row, in an order of the keys; and the length of each key's."""
-    place = np.empty(rows.count + 1, np.int64)
-    place[order] = np.arange(rows.count)
+    position = np.empty(rows.count + 1, np.int64)
+    position[order] = np.arange(rows.count)
     many = np.append(counts > 1, False)  # -1 of a null is the last
     at = np.flatnonzero(many[rows.codes])
-    placed = place[rows.codes[at]]
-    sort = np.argsort(placed, kind="stable")
+    assigned = position[rows.codes[at]]
+    sort = np.argsort(assigned, kind="stable")
     wanted = counts[order] > 1
     body, found = encode_bitmaps(at[sort], np.cumsum(counts[order][wanted]))
     lengths = np.zeros(rows.count, np.int64)
@@ -104,15 +104,15 @@ def _entries(rows: Distinct, order: Numbers, columns: Sequence[Numbers]) -> tupl
     ends = np.cumsum(sizes)
     out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     starts = ends - sizes
-    _place(out, starts, strings.lengths.astype(">i4").view(np.uint8).reshape(-1, 4))
+    _position(out, starts, strings.lengths.astype(">i4").view(np.uint8).reshape(-1, 4))
     lengths = strings.lengths
     inner = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     out[np.repeat(starts + 4, lengths) + inner] = strings.source[np.repeat(strings.starts, lengths) + inner]
-    _place(out, ends - tail.shape[1], tail)
+    _position(out, ends - tail.shape[1], tail)
     return out.tobytes(), ends
 
 
-def _place(out: npt.NDArray[np.uint8], at: Numbers, values: npt.NDArray[np.uint8]) -> None:
+def _position(out: npt.NDArray[np.uint8], at: Numbers, values: npt.NDArray[np.uint8]) -> None:
     for i in range(values.shape[1]):
         out[at + i] = values[:, i]
 

@@ -52,8 +52,8 @@ def _crowded(spread: list[int]) -> int:
     capacity = _FIRST_CAPACITY
     for count in range(len(spread)):
         capacity = max(capacity, _capacity(count))
-        place = spread[count] & (capacity - 1)
-        if capacity < _TREE_CAPACITY and sum(each & (capacity - 1) == place for each in spread[:count]) >= _CROWD:
+        position = spread[count] & (capacity - 1)
+        if capacity < _TREE_CAPACITY and sum(each & (capacity - 1) == position for each in spread[:count]) >= _CROWD:
             capacity *= 2
     return capacity
 
@@ -72,8 +72,8 @@ def in_hash_map_order(calls: Iterable[K], hash_of: Callable[[K], int], *, comput
     arrival = np.arange(len(keys))
     if not computed:
         words = hashes.view(np.uint32)
-        places = (words ^ (words >> np.uint32(16))) & np.uint32(_capacity(len(keys)) - 1)
-        return [keys[i] for i in np.lexsort((arrival, places)).tolist()]
+        positions = (words ^ (words >> np.uint32(16))) & np.uint32(_capacity(len(keys)) - 1)
+        return [keys[i] for i in np.lexsort((arrival, positions)).tolist()]
     before = len(set(called[:-1]))
     return [keys[i] for i in hash_map_order(hashes, arrival, size_at_last_call=before).tolist()]
 

@@ -35,11 +35,11 @@ def encode_range_bitmap(rows: Distinct, *, chunk_bytes: int) -> bytes:
     count = max(1, (rows.count - 1).bit_length()) if rows.count else _MOST_SLICES
     slices = [encode_bitmap(there[codes >> np.int32(min(i, 31)) & 1 == 1]) for i in range(count)]
     existing = encode_bitmap(there)
-    at, places = 0, []
+    at, positions = 0, []
     for part in slices:
-        places.append(struct.pack(">ii", at, len(part)))
+        positions.append(struct.pack(">ii", at, len(part)))
         at += len(part)
-    index = struct.pack(">bbii", _VERSION, count, len(existing), 8 * count) + b"".join(places)
+    index = struct.pack(">bbii", _VERSION, count, len(existing), 8 * count) + b"".join(positions)
     lengths = [struct.pack(">i", len(part)) for part in (head, index)]
     return b"".join((lengths[0], head, dictionary, lengths[1], index, existing, *slices))
 
@@ -164,9 +164,9 @@ class RangeBitmapReader:
     def _compared(self, code: int) -> tuple[Bits, Bits]:
         """The rows whose code equals one, and those above it."""
         rows = self.not_null()
-        parts = (decode_bitmap(self._section.take(at, size), self._count)[0] for at, size in self._places)
+        parts = (decode_bitmap(self._section.take(at, size), self._count)[0] for at, size in self._positions)
         equal, greater = compare_slices(rows, parts, code)
-        if code >> len(self._places):
+        if code >> len(self._positions):
             return no_bits(self._count), no_bits(self._count)
         return equal, greater
 
@@ -176,14 +176,14 @@ class RangeBitmapReader:
         head = self._section.take(at + 4, length)
         try:
             version, count, existing, _ = struct.unpack_from(">bbii", head)
-            places = np.frombuffer(head, ">i4", 2 * max(count, 0), 10).reshape(-1, 2).tolist()
+            positions = np.frombuffer(head, ">i4", 2 * max(count, 0), 10).reshape(-1, 2).tolist()
         except (struct.error, ValueError) as error:
             raise IndexDamageError("its range-bitmap index is cut off") from error
         if version != _VERSION or not 0 < count <= _MOST_SLICES:
             raise IndexDamageError(f"its range-bitmap index has {count} slices of version {version}")
         body = at + 4 + length
         self._existing = decode_bitmap(self._section.take(body, existing), self._count)[0]
-        self._places = [(body + existing + start, size) for start, size in places]
+        self._positions = [(body + existing + start, size) for start, size in positions]
 
     def _find(self, key: Key) -> tuple[int, bool]:
         """The code of a key and whether it is there; else the code of the next greater one."""
@@ -249,9 +249,9 @@ class RangeBitmapReader:
         data = self._section.take(at, sum(lengths))
         if lengths[0] != 4 * size:
             raise IndexDamageError("its range-bitmap dictionary has no place for each key")
-        places = np.frombuffer(data, ">i4", size).tolist()
+        positions = np.frombuffer(data, ">i4", size).tolist()
         keys = data[lengths[0] :]
-        return lambda i: _read_key(keys, places[i], self._kind)[0]
+        return lambda i: _read_key(keys, positions[i], self._kind)[0]
 
 
 def _read_key(data: bytes, at: int, kind: KeyKind) -> tuple[Key, int]:

@@ -101,9 +101,9 @@ def _put_bodies(out: Bits, rows: Numbers, lay: _Layout, at: Numbers) -> None:
     number = np.arange(len(of_run)) - (np.cumsum(lay.runs) - lay.runs)[of_run]
     length = np.diff(lay.run_starts, append=len(rows))
     kept = np.flatnonzero(lay.is_run[of_run])
-    place = at[of_run[kept]] + 2 + 4 * number[kept]
-    _put(out, place, rows[lay.run_starts[kept]] & 0xFFFF, 2)
-    _put(out, place + 2, length[kept] - 1, 2)
+    position = at[of_run[kept]] + 2 + 4 * number[kept]
+    _put(out, position, rows[lay.run_starts[kept]] & 0xFFFF, 2)
+    _put(out, position + 2, length[kept] - 1, 2)
 
 
 def _put(out: Bits, at: Numbers, values: Numbers, width: int) -> None:

@@ -427,8 +427,8 @@ class ManifestFormat:
             ordered = [order_of(value, each.type) for value in known]
             bounds: list[bytes | None] = [None, None]
             if known:
-                places = (ordered.index(min(ordered)), ordered.index(max(ordered)))
-                bounds = [_bound(known[place], each.type) for place in places]
+                positions = (ordered.index(min(ordered)), ordered.index(max(ordered)))
+                bounds = [_bound(known[position], each.type) for position in positions]
             found.append(PartitionSummary(None in values, any(map(is_nan, values)), bounds[0], bounds[1]))
         return tuple(found)
 

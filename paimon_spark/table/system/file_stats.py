@@ -77,16 +77,16 @@ def _columns(
         for i, each in enumerate(stats)
         if each.min_values[:_ARITY_BYTES] == arity and len(each.null_counts) == len(covered)
     ]
-    place = {field.id: i for i, field in enumerate(covered)}
+    location = {field.id: i for i, field in enumerate(covered)}
     there = {field.id for field in then.fields}
     unknown = pa.nulls(len(stats), pa.string())
-    shown = [field for field in wanted if field.id in place] if usable else []
-    texts = iter(_decoded(covered, [place[field.id] for field in shown], [stats[i] for i in usable], shown))
+    shown = [field for field in wanted if field.id in location] if usable else []
+    texts = iter(_decoded(covered, [location[field.id] for field in shown], [stats[i] for i in usable], shown))
     found: dict[str, Texts] = {}
     for field in wanted:
         if field.id not in there:
             found[field.name] = (pc.cast(counts, pa.string()), unknown, unknown)
-        elif field.id in place and usable:
+        elif field.id in location and usable:
             found[field.name] = _spread(next(texts), usable, len(stats))
         else:
             found[field.name] = (unknown, unknown, unknown)

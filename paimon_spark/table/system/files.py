@@ -105,8 +105,8 @@ def _by_bucket(table: FileStoreTable, fields: Sequence[DataField], rows: Rows) -
         buckets += files.buckets.tolist()
     found = pa.concat_tables(parts)
     ranks = {name: rank for rank, name in enumerate(sorted(set(names)))}
-    places = np.array([ranks[name] for name in names], dtype=np.int64)
-    order = np.lexsort((np.array(buckets, dtype=np.int64), places))
+    locations = np.array([ranks[name] for name in names], dtype=np.int64)
+    order = np.lexsort((np.array(buckets, dtype=np.int64), locations))
     return found if (np.diff(order) == 1).all() else found.take(order)
 
 

@@ -117,11 +117,11 @@ def _file_indexes(table: FileStoreTable) -> pa.Table:
     return table_of_rows(_FILE_INDEX_FIELDS, rows)
 
 
-def _index_rows(file_io: FileIO, file: tuple[Any, ...], place: IndexLocation | None) -> list[tuple[Any, ...]]:
-    if place is None:
+def _index_rows(file_io: FileIO, file: tuple[Any, ...], location: IndexLocation | None) -> list[tuple[Any, ...]]:
+    if location is None:
         return []
-    shown = ("FILE", place.path) if place.embedded is None else ("EMBEDDED", None)
-    with opened(file_io, place) as container:
+    shown = ("FILE", location.path) if location.embedded is None else ("EMBEDDED", None)
+    with opened(file_io, location) as container:
         size = container.size
         return [
             (*file, part.column, part.index_type, *shown, part.length, size, part.start is None)
