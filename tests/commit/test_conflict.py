@@ -142,7 +142,7 @@ KEYS = {
     "string": (VarCharType(length=VarCharType.MAX), st.text(max_size=9), lambda v: (1, v.encode())),
     "binary": (BinaryType(length=3), st.binary(min_size=3, max_size=3), lambda v: (1, v)),
     "boolean": (BooleanType(), st.booleans(), lambda v: (1, v)),
-    "decimal": (DecimalType(precision=20, scale=3), st.decimals(-999, 999, locations=3), lambda v: (1, Decimal(v))),
+    "decimal": (DecimalType(precision=20, scale=3), st.decimals(-999, 999, places=3), lambda v: (1, Decimal(v))),
     "double": (DoubleType(), st.floats(), java_double_order),
     "float": (FloatType(), st.floats(width=32), java_double_order),
 }

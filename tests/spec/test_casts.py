@@ -321,7 +321,7 @@ def test_integers_wrap_like_numpy(values: list[int | None], target: str) -> None
     assert cast(values, "BIGINT", target) == [None if v is None else np.int64(v).astype(kind).item() for v in values]
 
 
-@given(st.lists(st.none() | st.decimals(-(10**18), 10**18, locations=8), max_size=20), st.integers(1, 38), st.data())
+@given(st.lists(st.none() | st.decimals(-(10**18), 10**18, places=8), max_size=20), st.integers(1, 38), st.data())
 def test_decimals_round_half_up(values: list[Decimal | None], precision: int, data: st.DataObject) -> None:
     scale = data.draw(st.integers(0, precision))
 

@@ -54,7 +54,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "s": LETTERS,
     "b": st.booleans(),
     "x": st.binary(max_size=3),
-    "n": st.decimals(-2, 2, locations=2),
+    "n": st.decimals(-2, 2, places=2),
     "t": st.dates(date(2024, 1, 1), date(2024, 1, 4)),
     "u": st.datetimes(datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 1)),
     "z": st.integers(0, 5).map(lambda ms: datetime(2024, 1, 1, microsecond=ms * 1000, tzinfo=UTC)),

@@ -256,7 +256,7 @@ OPERATORS = {
 @given(
     st.sampled_from(["a", "ti", "k", "c"]),
     st.sampled_from(sorted(OPERATORS)),
-    st.decimals(-(10**12), 10**12, locations=3)
+    st.decimals(-(10**12), 10**12, places=3)
     | st.sampled_from([Decimal(127), Decimal("127.5"), Decimal("-128.5"), Decimal(0)]),
     st.booleans(),
     st.data(),
