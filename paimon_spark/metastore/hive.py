@@ -7,13 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.errors import PaimonError, SchemaError
+from paimon_spark.errors import PaimonError, SchemaError, UnsupportedError
 from paimon_spark.metastore import hive_table as record
+from paimon_spark.metastore import hive_view
 from paimon_spark.metastore.catalog_locks import LockOptions, option_value
 from paimon_spark.metastore.hive_client import HiveClient, HiveNoAnswerError, HiveRefusalError, records
 from paimon_spark.metastore.hive_lock import HEARTBEAT_SECONDS, held
 from paimon_spark.metastore.hive_settings import address_of, settings_of
-from paimon_spark.metastore.metastore import Found, Metastore, TableHome
+from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
+from paimon_spark.spec.view import View, ViewChange, changed_view
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -142,8 +144,12 @@ class HiveMetastore(Metastore):
         return [found.tableName for found in self._tables(database) if record.is_paimon(found)]
 
     def others(self, database: str) -> list[str]:
-        """Names of views, and of tables that are not Paimon's."""
-        return [found.tableName for found in self._tables(database) if not record.is_paimon(found)]
+        """Names of tables that are not Paimon's."""
+        return [
+            found.tableName
+            for found in self._tables(database)
+            if not record.is_paimon(found) and not record.is_view(found)
+        ]
 
     def _tables(self, database: str) -> list[Any]:
         try:
@@ -175,6 +181,62 @@ class HiveMetastore(Metastore):
         """Return whether there is such a view."""
         found = self.table(database, view)
         return found is not None and record.is_view(found)
+
+    def views(self, database: str) -> list[str]:
+        """Names of the views of a database, those of Hive too, as in Java."""
+        return [found.tableName for found in self._tables(database) if record.is_view(found)]
+
+    def view(self, database: str, view: str) -> View | None:
+        """Look for a view; None where it is not there."""
+        found = self.table(database, view)
+        return hive_view.view_of(found) if found is not None and record.is_view(found) else None
+
+    def add_view(self, database: str, name: str, view: View) -> bool:
+        """Add a view; False where another one, or a table, had the name first."""
+        try:
+            self.client.call("create_table", hive_view.new_record(database, name, view))
+        except HiveRefusalError as error:
+            if error.kind != _TAKEN:
+                raise
+            return self.view(database, name) == view  # an answer that was lost
+        return True
+
+    def replace_view(self, database: str, name: str, view: View) -> None:
+        """Give a view that is there another definition, in one step."""
+        found = self._view_record(database, name)
+        hive_view.fill(found, view)
+        self.client.call("alter_table", database, name, found)
+
+    def alter_view(self, database: str, name: str, changes: Sequence[ViewChange]) -> None:
+        """Change options and comment of a view that is there.
+
+        Raises:
+            UnsupportedError: a dialect is asked for: the metastore keeps one query of a view.
+        """
+        found = self._view_record(database, name)
+        for change in changes:
+            if change.action.endswith("Dialect"):
+                raise UnsupportedError(
+                    f"View {database}.{name} has no dialects: Hive's metastore keeps one query of a view. Change it by "
+                    "ALTER VIEW … AS."
+                )
+        hive_view.fill(found, changed_view(hive_view.view_of(found), changes, name=f"{database}.{name}"))
+        self.client.call("alter_table", database, name, found)
+
+    def _view_record(self, database: str, name: str) -> Any:
+        found = self.table(database, name)
+        if found is None or not record.is_view(found):
+            raise view_gone(database, name)
+        return found
+
+    def drop_view(self, database: str, view: str) -> bool:
+        """Remove a view; return whether it was there."""
+        found = self.table(database, view)
+        return found is not None and record.is_view(found) and self.drop_table(database, view)
+
+    def rename_view(self, database: str, view: str, to_database: str, to_view: str) -> bool:
+        """Change the name of a view that is there; False where the new name is taken."""
+        return self.rename_table(database, view, to_database, to_view)
 
     def check_schema(self, schema: TableSchema) -> None:
         """Refuse columns of types that Hive has none for."""

@@ -161,14 +161,15 @@ def fill(found: Any, schema: TableSchema, location: str, *, in_parameters: bool)
         ]
     elif schema.options.get(_TAGS):
         found.partitionKeys = [hive.FieldSchema(schema.options[_TAGS], "string", None)]
-    sd.cols = [
-        hive.FieldSchema(field.name, hive_type(field.type), _short(field.description))
-        for field in schema.fields
-        if field.name not in keys
-    ]
+    sd.cols = [column_record(field) for field in schema.fields if field.name not in keys]
     if schema.comment is not None:
         found.parameters[_COMMENT] = schema.comment
     set_location(found, location, in_parameters=in_parameters)
+
+
+def column_record(field: types.DataField) -> Any:
+    """The record of a column that is not one of partitions."""
+    return records().FieldSchema(field.name, hive_type(field.type), _short(field.description))
 
 
 def set_location(found: Any, location: str, *, in_parameters: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,8 @@ from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.metastore.catalog_locks import LockOptions, option_value
 from paimon_spark.metastore.database import Database, NameTakenError
 from paimon_spark.metastore.jdbc_uri import parse_address
-from paimon_spark.metastore.metastore import Metastore
+from paimon_spark.metastore.metastore import Metastore, view_gone
+from paimon_spark.spec.view import View, ViewChange, changed_view
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -45,6 +46,8 @@ _AGE_SECONDS: Final = {
 }
 _OF_DATABASE: Final = "catalog_key = ? AND database_name = ?"
 _OF_TABLE: Final = f"{_OF_DATABASE} AND table_name = ?"
+_OF_VIEW: Final = f"{_OF_DATABASE} AND view_name = ?"
+_MOST_CHANGES: Final = 100
 _MADE: Final = "exists"
 """The property that Java gives each database, so that one without tables has a row."""
 _FIRST_WAIT: Final = 0.1
@@ -131,8 +134,67 @@ class JdbcMetastore(Metastore):
 
     def has_view(self, database: str, view: str) -> bool:
         """Return whether there is such a view."""
-        query = f"SELECT 1 FROM paimon_views WHERE {_OF_DATABASE} AND view_name = ?"
-        return self.database.has(query, self.key, database, view)
+        return self.database.has(f"SELECT 1 FROM paimon_views WHERE {_OF_VIEW}", self.key, database, view)
+
+    def views(self, database: str) -> list[str]:
+        """Names of the views of a database, unordered."""
+        query = f"SELECT view_name FROM paimon_views WHERE {_OF_DATABASE}"
+        return [name for (name,) in self.database.rows(query, self.key, database)]
+
+    def view(self, database: str, view: str) -> View | None:
+        """Look for a view; None where it is not there."""
+        text = self._view_text(database, view)
+        return None if text is None else View.from_json(text, where=f"view {database}.{view} of the JDBC catalog")
+
+    def _view_text(self, database: str, view: str) -> str | None:
+        query = f"SELECT view_schema FROM paimon_views WHERE {_OF_VIEW}"
+        found = self.database.rows(query, self.key, database, view)
+        return str(found[0][0]) if found else None
+
+    def add_view(self, database: str, name: str, view: View) -> bool:
+        """Add a view; False where another one, or a table, had the name first."""
+        if self.has_table(database, name):
+            return False
+        try:
+            insert = "INSERT INTO paimon_views VALUES (?, ?, ?, ?)"
+            self.database.change(insert, self.key, database, name, view.to_json())
+        except NameTakenError:
+            return False
+        return True
+
+    def replace_view(self, database: str, name: str, view: View) -> None:
+        """Give a view that is there another definition, in one step."""
+        self._change_view(database, name, lambda _: view)
+
+    def alter_view(self, database: str, name: str, changes: Sequence[ViewChange]) -> None:
+        """Change what is beside the columns of a view that is there."""
+        self._change_view(database, name, lambda view: changed_view(view, changes, name=f"{database}.{name}"))
+
+    def _change_view(self, database: str, name: str, change: Callable[[View], View]) -> None:
+        """Write a view anew; begin again where somebody else changed it meanwhile."""
+        update = f"UPDATE paimon_views SET view_schema = ? WHERE {_OF_VIEW} AND view_schema = ?"
+        for _ in range(_MOST_CHANGES):
+            before = self._view_text(database, name)
+            if before is None:
+                raise view_gone(database, name)
+            after = change(View.from_json(before, where=f"view {database}.{name} of the JDBC catalog")).to_json()
+            if after == before or self.database.change(update, after, self.key, database, name, before):
+                return
+        raise PaimonError(f"View {database}.{name} was not changed: others change it all the time. Run it again.")
+
+    def drop_view(self, database: str, view: str) -> bool:
+        """Remove a view; return whether it was there."""
+        return self.database.change(f"DELETE FROM paimon_views WHERE {_OF_VIEW}", self.key, database, view) > 0
+
+    def rename_view(self, database: str, view: str, to_database: str, to_view: str) -> bool:
+        """Change the name of a view that is there; False where the new name is taken."""
+        if self.has_table(to_database, to_view):
+            return False
+        change = f"UPDATE paimon_views SET database_name = ?, view_name = ? WHERE {_OF_VIEW}"
+        try:
+            return self.database.change(change, to_database, to_view, self.key, database, view) > 0
+        except NameTakenError:
+            return False
 
     def check_schema(self, schema: TableSchema) -> None:
         """Refuse a schema with an option that is longer than its column, where options are copied."""

@@ -15,6 +15,7 @@ from paimon_spark.errors import PaimonError, SchemaError, TableBusyError, Unsupp
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.view import View, ViewChange
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.storage.publisher import TableServer
 
@@ -87,6 +88,43 @@ class Metastore(abc.ABC):
     @abc.abstractmethod
     def has_view(self, database: str, view: str) -> bool:
         """Return whether there is such a view; a table cannot have its name."""
+
+    @abc.abstractmethod
+    def views(self, database: str) -> list[str]:
+        """Names of the views of a database, unordered."""
+
+    @abc.abstractmethod
+    def view(self, database: str, view: str) -> View | None:
+        """Look for a view; None where it is not there."""
+
+    @abc.abstractmethod
+    def add_view(self, database: str, name: str, view: View) -> bool:
+        """Add a view; False where another one, or a table, had the name first."""
+
+    @abc.abstractmethod
+    def replace_view(self, database: str, name: str, view: View) -> None:
+        """Give a view that is there another definition.
+
+        Raises:
+            PaimonError: it is not there any more.
+        """
+
+    @abc.abstractmethod
+    def alter_view(self, database: str, name: str, changes: Sequence[ViewChange]) -> None:
+        """Change what is beside the columns of a view that is there.
+
+        Raises:
+            SchemaError: a dialect is there already, or is not there.
+            PaimonError: it is not there any more.
+        """
+
+    @abc.abstractmethod
+    def drop_view(self, database: str, view: str) -> bool:
+        """Remove a view; return whether it was there."""
+
+    @abc.abstractmethod
+    def rename_view(self, database: str, view: str, to_database: str, to_view: str) -> bool:
+        """Change the name of a view that is there; False where the new name is taken."""
 
     @abc.abstractmethod
     def check_schema(self, schema: TableSchema) -> None:
@@ -261,3 +299,8 @@ class TableHome:
     def forget(self) -> None:
         """Remove the table's name from the metastore."""
         self.metastore.drop_table(self.database, self.table)
+
+
+def view_gone(database: str, view: str) -> PaimonError:
+    """The error for a view that another one has dropped meanwhile."""
+    return PaimonError(f"View {database}.{view} is not in the catalog any more: it was dropped.")

@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import CatalogServerError, OptionError, PaimonError, UnsupportedError
-from paimon_spark.metastore.metastore import Found, Metastore, TableHome
+from paimon_spark.errors import CatalogServerError, OptionError, PaimonError, SchemaError, UnsupportedError
+from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
 from paimon_spark.metastore.rest_client import RestClient
 from paimon_spark.metastore.rest_files import TokenFileIO
 from paimon_spark.metastore.rest_table import Served, ServedTable, catalog_root, object_name, schema_json
+from paimon_spark.spec.view import View, ViewChange
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -118,6 +119,84 @@ class RestMetastore(Metastore):
     def has_view(self, database: str, view: str) -> bool:
         """Return whether there is such a view."""
         return self._exists("databases", database, "views", view)
+
+    def views(self, database: str) -> list[str]:
+        """Names of the views of a database; none where there is no such database."""
+        try:
+            return [str(name) for name in self.client.listed("views", "databases", database, "views")]
+        except CatalogServerError as error:
+            if error.status == 404:
+                return []
+            raise
+
+    def view(self, database: str, view: str) -> View | None:
+        """Look for a view; None where it is not there."""
+        try:
+            answer = self.client.get("databases", database, "views", view)
+        except CatalogServerError as error:
+            if error.status == 404:
+                return None
+            raise
+        return View.of(answer.get("schema"), where=f"the REST catalog's answer for view {database}.{view}")
+
+    def add_view(self, database: str, name: str, view: View) -> bool:
+        """Let the server add a view; False where another one, or a table, had the name first."""
+        if self.has_table(database, name):
+            return False
+        body = {"identifier": _identifier(database, name), "schema": view.to_json_object()}
+        try:
+            self.client.post("databases", database, "views", body=body)
+        except CatalogServerError as error:
+            if error.status == 409:
+                return False
+            if error.status == 404:
+                raise PaimonError(f"Database {database} does not exist.") from None
+            raise
+        return True
+
+    def replace_view(self, database: str, name: str, view: View) -> None:
+        """Drop a view and make it anew, as the official connector does: the interface has no other way."""
+        self.drop_view(database, name)
+        if not self.add_view(database, name, view):
+            raise PaimonError(f"View {database}.{name} was not replaced: another one made a view of its name.")
+
+    def alter_view(self, database: str, name: str, changes: Sequence[ViewChange]) -> None:
+        """Let the server change what is beside the columns of a view."""
+        body = {"changes": [change.to_json_object() for change in changes]}
+        try:
+            self.client.post("databases", database, "views", name, body=body)
+        except CatalogServerError as error:
+            dialect = next((change.name for change in changes if "Dialect" in change.action), None)
+            if error.status == 409 and dialect is not None:
+                raise SchemaError(f"Dialect {dialect} in view {database}.{name} already exists.") from None
+            if error.status == 404 and error.resource == "DIALECT":
+                raise SchemaError(f"Dialect {dialect} in view {database}.{name} does not exist.") from None
+            if error.status == 404:
+                raise view_gone(database, name) from None
+            raise
+
+    def drop_view(self, database: str, view: str) -> bool:
+        """Let the server remove a view; return whether it was there."""
+        try:
+            self.client.delete("databases", database, "views", view)
+        except CatalogServerError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def rename_view(self, database: str, view: str, to_database: str, to_view: str) -> bool:
+        """Let the server rename a view; False where the new name is taken."""
+        if self.has_table(to_database, to_view):
+            return False
+        body = {"source": _identifier(database, view), "destination": _identifier(to_database, to_view)}
+        try:
+            self.client.post("views", "rename", body=body)
+        except CatalogServerError as error:
+            if error.status in (404, 409):
+                return False
+            raise
+        return True
 
     def check_schema(self, schema: TableSchema) -> None:
         """The server keeps every schema, or says why not."""

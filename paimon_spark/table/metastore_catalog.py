@@ -110,26 +110,29 @@ class MetastoreCatalog(FilesystemCatalog):
         self.metastore.alter_database(database, updates, removals)
 
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
-        """Remove a database and, with `cascade`, the tables in it with their files.
+        """Remove a database and, with `cascade`, its views, and its tables with their files.
 
         Java's JDBC catalog leaves the files, so that no table of the same name can be made again; here they go. Its
-        Hive catalog drops views and tables of others too; here they keep the database.
+        Hive catalog drops tables of others too; here they keep the database.
 
         Raises:
-            PaimonError: there is no such database; or a table is in it and `cascade` is not given; or something that
-                is no Paimon table, and then no table is dropped either.
+            PaimonError: there is no such database; or a table or view is in it and `cascade` is not given; or
+                something that is no Paimon table, and then no table is dropped either.
         """
         refuse_system(database)
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
         tables, others = self.metastore.tables(database), self.metastore.others(database)
-        if (tables or others) and not cascade:
-            raise PaimonError(f"Database {database} is not empty: drop its tables first, or use CASCADE.")
+        views = self.metastore.views(database)
+        if (tables or views or others) and not cascade:
+            raise PaimonError(f"Database {database} is not empty: drop its tables and views first, or use CASCADE.")
         if others:
             raise PaimonError(
                 f"Database {database} is not dropped, nor any table in it: it has what is no Paimon table: "
                 f"{listed(sorted(others))}. Drop that first, or drop the tables one by one."
             )
+        for view in sorted(views):
+            self.metastore.drop_view(database, view)
         for table in sorted(tables):
             self.drop_table(database, table)
         location = self._location(database)
@@ -137,8 +140,9 @@ class MetastoreCatalog(FilesystemCatalog):
         self._store(location).delete_empty_directory(location)
 
     def is_empty(self, database: str) -> bool:
-        """Return whether a database has no table, and nothing else that has a name."""
-        return not (self.metastore.tables(database) or self.metastore.others(database))
+        """Return whether a database has no table, no view, and nothing else that has a name."""
+        metastore = self.metastore
+        return not (metastore.tables(database) or metastore.views(database) or metastore.others(database))
 
     def _location(self, database: str) -> str:
         """The directory of a database."""
@@ -319,7 +323,7 @@ class ServedCatalog(MetastoreCatalog):
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
         if not cascade and not self.is_empty(database):
-            raise PaimonError(f"Database {database} is not empty: drop its tables first, or use CASCADE.")
+            raise PaimonError(f"Database {database} is not empty: drop its tables and views first, or use CASCADE.")
         self.metastore.drop_database(database)
 
     def create_table(self, database: str, table: str, schema: TableSchema) -> FileStoreTable:

@@ -132,8 +132,10 @@ def check_new_table_name(name: str, what: str = "table") -> None:
     reason = why_no_new_name(name, longest_bytes=_MOST_NAME_BYTES - len(".db"))
     if reason is None and ":" in name:
         reason = "Java's engines cannot open a directory with a colon in its name"
-    if reason is None and what == "table" and "$" in name:
-        raise SchemaError(f"Table name {name} cannot contain '$', which separates system tables and branches.")
+    if reason is None and what != "database" and "$" in name:
+        raise SchemaError(
+            f"{what.capitalize()} name {name} cannot contain '$', which separates system tables and branches."
+        )
     if reason is not None:
         raise SchemaError(f"{name[:_MOST_NAME_BYTES]!r} cannot be the name of a {what}: {reason}.")
 

@@ -208,7 +208,7 @@ def test_tables_of_others_are_not_shown_and_not_touched(catalog: MetastoreCatalo
         catalog.create_table("d", "v", SCHEMA)
     with pytest.raises(SchemaError, match="already exists"):
         catalog.rename_table("d", "t", "d", "theirs")
-    with pytest.raises(PaimonError, match="no Paimon table: theirs, v"):
+    with pytest.raises(PaimonError, match=r"no Paimon table: theirs\."):
         catalog.drop_database("d", cascade=True)
     assert catalog.tables("d") == ["t"]
     assert client.call("get_table", "d", "theirs").sd.location == f"file:{directory}"

@@ -126,7 +126,7 @@ def _spark_jars():
 
 
 def _classes(jars):
-    srcs = [os.path.join(HERE, "PaimonOracle.java"), os.path.join(HERE, "PaimonOracleExtras.java")]
+    srcs = [os.path.join(HERE, f"PaimonOracle{part}.java") for part in ("", "Extras", "Views")]
     h = hashlib.sha256("\n".join(os.path.basename(j) for j in jars).encode())
     for s in srcs:
         with open(s, "rb") as f:
@@ -137,13 +137,14 @@ def _classes(jars):
         os.makedirs(tmp)
         base = ["javac", "-proc:none", "-nowarn", "-d", tmp, "-cp", os.pathsep.join([*jars, tmp])]
         r = subprocess.run(base + srcs, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if r.returncode:  # an older Paimon: without the extras
-            r = subprocess.run(
-                base + srcs[:1], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-            if r.returncode:
-                shutil.rmtree(tmp, ignore_errors=True)
-                raise RuntimeError("javac:\n" + r.stdout[-4000:])
+        if r.returncode:  # an older Paimon: without what does not compile
+            for only in ([srcs[0]], srcs[1:2], srcs[2:]):
+                r = subprocess.run(
+                    base + only, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                )
+                if r.returncode and only == [srcs[0]]:
+                    shutil.rmtree(tmp, ignore_errors=True)
+                    raise RuntimeError("javac:\n" + r.stdout[-4000:])
         open(os.path.join(tmp, "done"), "w").close()
         try:
             os.replace(tmp, out)
@@ -270,10 +271,9 @@ class PaimonOracle:
         self.jvm = self.gw.jvm
         try:
             self.java = self._do(self.jvm.PaimonOracle, self.warehouse, self.tmp, dict(options or {}))
-            self.extras = (
-                self.jvm.PaimonOracleExtras(self.java)
-                if os.path.exists(os.path.join(cp[0], "PaimonOracleExtras.class"))
-                else None
+            self.extras, self._views = (
+                getattr(self.jvm, part)(self.java) if os.path.exists(os.path.join(cp[0], f"{part}.class")) else None
+                for part in ("PaimonOracleExtras", "PaimonOracleViews")
             )
         except BaseException:
             self.close()
@@ -321,6 +321,28 @@ class PaimonOracle:
         if self.extras is None:
             raise NotImplementedError(f"{method} needs Paimon 1.x, this is {self.version}")
         return self._do(getattr(self.extras, method), *args)
+
+    def create_view(self, name, schema):
+        """A view of what Java's ViewSchema is as JSON: fields, query, dialects, comment, options."""
+        self._do(self._views.createView, name, json.dumps(schema))
+
+    def view(self, name):
+        """What Java's ViewSchema of a view is as JSON."""
+        return json.loads(self._do(self._views.view, name))
+
+    def views(self, database):
+        """Names of the views of a database, sorted."""
+        return sorted(self._do(self._views.views, database))
+
+    def rewritten_view(self, text):
+        """The text of a view that a JDBC catalog keeps, as Java reads it and writes it again."""
+        return self._do(self._views.rewritten, text)
+
+    def drop_view(self, name):
+        self._do(self._views.dropView, name)
+
+    def rename_view(self, name, to):
+        self._do(self._views.renameView, name, to)
 
     def _path(self):
         return os.path.join(self.tmp, uuid.uuid4().hex)
