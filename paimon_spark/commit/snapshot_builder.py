@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.changes import Changes
+from paimon_spark.commit.commit_order import CommitOrder
 from paimon_spark.commit.concurrent_changes import ConcurrentChanges, RowsRead
 from paimon_spark.commit.conflict_detection import (
     ConflictContext,
@@ -93,6 +94,7 @@ class SnapshotBuilder:
             if part.planned_on is None
             else ConcurrentChanges(table, part.planned_on, part.changes, rows_read=part.rows_read, of_rows=part.of_rows)
         )
+        self._order = None if part.planned_on is None else CommitOrder(table, part.planned_on, part.changes.files)
         self.names: set[str] = set()
         """Names of all files that the snapshot made last refers to."""
         self.files: Sequence[ManifestEntry] = ()
@@ -181,13 +183,15 @@ class SnapshotBuilder:
     def _stamped(
         self, files: tuple[ManifestEntry, ...], latest: Snapshot | None, new_id: int
     ) -> tuple[tuple[ManifestEntry, ...], int]:
-        """Return the files with row ids and sequence numbers that depend on the snapshot, and ``nextRowId``."""
+        """Return the files with what depends on the snapshots before, and ``nextRowId``."""
         next_row_id = (latest.next_row_id if latest else None) or 0
         if self._settings.row_tracking:
             by_partition = self._settings.row_ids_by_partition
             files, next_row_id = with_row_ids(
                 files, snapshot_id=new_id, next_row_id=next_row_id, by_partition=by_partition
             )
+        if self._order is not None:
+            files = self._order.stamped(files, latest)
         if self._settings.snapshot_ordering and self._part.kind is not CommitKind.COMPACT:
             files = with_snapshot_sequences(files, snapshot_id=new_id)
         return files, next_row_id

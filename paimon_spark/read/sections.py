@@ -7,6 +7,7 @@ Equals Java's ``IntervalPartition``, ``BinPacking.packForOrdered``, ``MergeTreeS
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -61,6 +62,10 @@ def sections_of(files: Sequence[T], low: npt.NDArray[np.int64], high: npt.NDArra
 def runs_of(section: Sequence[SplitFile]) -> list[list[SplitFile]]:
     """Cut a section into sorted runs, oldest first: the levels from the highest down, then each file of level 0.
 
+    Rows of one key and one sequence number, of writers that did not see each other, are as new as their run. So files
+    of level 0 with common sequence numbers go by the order of their commits (`CommitOrder` stamps it on them): whatever
+    a compaction has raised meanwhile was committed before what is still at level 0. Java: any order.
+
     Args:
         section: in ascending order of the smallest keys, so that the files of one level are in key order.
     """
@@ -69,6 +74,8 @@ def runs_of(section: Sequence[SplitFile]) -> list[list[SplitFile]]:
         if file.level > 0:
             levels.setdefault(file.level, []).append(file)
     newest = sorted((file for file in section if file.level == 0), key=lambda f: (f.max_seq, f.min_seq, f.name))
+    if any(older.max_seq >= newer.min_seq for older, newer in pairwise(newest)):
+        newest.sort(key=lambda file: file.created_millis)
     return [levels[level] for level in sorted(levels, reverse=True)] + [[file] for file in newest]
 
 

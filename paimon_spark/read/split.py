@@ -65,6 +65,8 @@ class SplitFile(NamedTuple):
     """Where the positions of the file's deleted rows are; None where it has none."""
     file_index: IndexLocation | None = None
     """Where the file's indexes are, if they leave only some rows for the predicate of the read; else None."""
+    created_millis: int = 0
+    """Of a file of level 0 with keys its recorded creation time, which follows the order of commits; else 0."""
 
     @classmethod
     def of(cls, file: DataFileMeta, path: str) -> SplitFile:
@@ -72,7 +74,8 @@ class SplitFile(NamedTuple):
         taken = (getattr(file, name) for name in (*_NUMBERS, *_KEYS))
         name = file.file_name
         more = file.first_row_id, file.write_cols
-        return cls._make((name, path, data_file_format(name), *taken, None, *more, None, None))
+        created = _created_at_level_0(file.level, file.creation_time_millis)
+        return cls._make((name, path, data_file_format(name), *taken, None, *more, None, None, created))
 
     @classmethod
     def of_columns(cls, files: ManifestColumns, paths: Sequence[str], *, has_keys: bool) -> list[SplitFile]:
@@ -82,7 +85,11 @@ class SplitFile(NamedTuple):
         keys = [files.file_values(f"_{name.upper()}") if has_keys else repeat(b"") for name in _KEYS]
         first_row_ids, write_cols = files.file_values("_FIRST_ROW_ID"), files.file_values("_WRITE_COLS")
         formats = map(data_file_format, names)
-        return list(map(cls, names, paths, formats, *numbers, *keys, repeat(None), first_row_ids, write_cols))
+        known = (*numbers, *keys, repeat(None), first_row_ids, write_cols)
+        if not has_keys:
+            return list(map(cls, names, paths, formats, *known))
+        created = map(_created_at_level_0, files.file_values("_LEVEL"), files.file_values("_CREATION_TIME"))
+        return list(map(cls, names, paths, formats, *known, repeat(None), repeat(None), created))
 
     @property
     def share(self) -> int:
@@ -96,6 +103,10 @@ class SplitFile(NamedTuple):
             return self.row_count
         deleted = self.deletion_vector.cardinality
         return None if deleted is None else self.row_count - deleted
+
+
+def _created_at_level_0(level: int, millis: int | None) -> int:
+    return 0 if level else millis or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from paimon_spark.table.table import FileStoreTable, load_table
 def tied_values(table: FileStoreTable, snapshot_id: int) -> dict[int, set[str]]:
     """The values (v) of keys (k) of which several rows of a snapshot have one sequence number.
 
-    Writers that did not see each other's rows give the same numbers. Which of their rows is the newer one is nowhere
-    written: it changes with the levels of their files, in Java too.
+    Writers that did not see each other's rows give the same numbers.
     """
     found: dict[tuple[int, int], list[str]] = {}
     for entry in table.manifests.live_entries(table.snapshots.get(snapshot_id)):

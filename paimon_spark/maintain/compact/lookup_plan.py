@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.maintain.compact.lookup_rewrite import makes_changelog
+from paimon_spark.maintain.compact.lookup_rewrite import holds_older_rows, makes_changelog
 from paimon_spark.read.sections import sections_of
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class LookupPlan:
         other_format = options.file_format_at(file.level) != options.file_format_at(self._level)
         deletes = options.deletion_vectors_enabled and file.delete_row_count != 0
         newest_wins = options.merge_engine == "deduplicate" and not options.sequence_fields
+        # Java: raises it even then, and the older row replaces the newer one
+        newest_wins = newest_wins and not holds_older_rows([file], [self._ranges.touching(self._higher, [file])])
         if other_format or deletes or not (self._level == self._top or newest_wins):
             return Upgrade.REWRITTEN
         marks_rows = self.deletes_by_vectors and self._level < self._top

@@ -7,7 +7,7 @@ in higher levels that are replaced. Runs in tasks; memory is bounded as that of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -99,7 +99,9 @@ class LookupRewrite:
         return LookupMerge(
             lookup_engine(self._engine),
             first_row=options.merge_engine == "first-row",
-            whole_rows=whole_rows_are_needed(options),
+            # Java: takes the row of level 0 even then
+            whole_rows=whole_rows_are_needed(options)
+            or (options.merge_engine != "first-row" and holds_older_rows(self._files, self._higher_runs)),
             changelog=self._changelog,
             ignored=ignored_columns(options),
         )
@@ -190,6 +192,12 @@ class LookupRewrite:
                     [*batch.columns, pa.array(numbers), pa.array(positions.take(batch.num_rows))],
                     names=[*batch.schema.names, _FILE, _POSITION],
                 )
+
+
+def holds_older_rows(files: Sequence[SplitFile], higher_runs: Iterable[Sequence[SplitFile]]) -> bool:
+    """Whether files of level 0 may hold older rows than those of higher levels: of writers that knew neither."""
+    lowest = min((file.min_seq for file in files if file.level == 0), default=None)
+    return lowest is not None and any(file.max_seq >= lowest for run in higher_runs for file in run)
 
 
 def whole_rows_are_needed(options: CoreOptions) -> bool:
