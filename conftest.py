@@ -161,6 +161,14 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return session
 
 
+@pytest.fixture
+def reads_by_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are read by tasks, too, as many are, and not by the driver."""
+    from paimon_spark.spark.catalog import scan
+
+    monkeypatch.setattr(scan, "read_here", lambda *_: None)
+
+
 @pytest.fixture(scope="session")
 def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Spark Connect server, one for the whole run."""

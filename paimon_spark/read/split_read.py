@@ -6,7 +6,7 @@ per split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
 from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def read_split(
     split: DataSplit,
     plan_fields: Sequence[DataField],
     predicate: Predicate | None = None,
+    *,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split, merged, without deletes, and exactly those for which ``predicate`` is true.
 
@@ -45,6 +48,7 @@ def read_split(
         split: one split of the plan.
         plan_fields: columns of the result, in order; none at all gives batches that only have a number of rows.
         predicate: over any columns of the table; columns that are not wanted are read for it and left out.
+        batch_rows: most rows of a batch of a file; few where not all rows of the split are wanted.
 
     Raises:
         CorruptTableError: a data file or schema file is missing or damaged.
@@ -52,11 +56,11 @@ def read_split(
         DataError: the merge engine cannot take a row (such as a delete that partial-update is not set to accept).
     """
     read_fields = with_filter_columns(table, plan_fields, predicate)
-    constants = partition_constants(table, split)
+    reader = FileRead(table, read_fields, partition_constants(table, split), batch_rows=batch_rows)
     if split.raw_convertible or not table.schema.kind.is_keyed:
-        batches = _raw(table, split.files, read_fields, constants, predicate)
+        batches = _raw(reader, split.files, predicate)
     else:
-        batches = _merged(table, split, read_fields, constants, predicate)
+        batches = _merged(reader, split, predicate)
     schema = to_arrow_schema(plan_fields)
     with snapshot_expiry_errors(table, split.snapshot_id):
         for batch in batches:
@@ -74,71 +78,56 @@ def with_filter_columns(
     return (*plan_fields, *(field for field in table.schema.fields if field.name in filtered))
 
 
-def _raw(
-    table: FileStoreTable,
-    files: Sequence[SplitFile],
-    read_fields: tuple[DataField, ...],
-    constants: dict[str, pa.Scalar],
-    predicate: Predicate | None,
-) -> Iterator[pa.RecordBatch]:
+def _raw(reader: FileRead, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
     """Read files one by one; in old files without a delete count, rows are checked for deletes."""
-    plain = FileRead(table, read_fields, constants).as_query()
-    if not table.schema.kind.is_keyed:
+    plain = reader.as_query()
+    if not reader.table.schema.kind.is_keyed:
         yield from read_files(plain, files, predicate)
         return
     plain = plain.for_files(files)
     with_kinds = replace(plain, key_value=True)
     for file in files:
         if file.delete_row_count != 0:
-            yield from _without_deletes(with_kinds.batches(file, predicate), len(read_fields))
+            yield from _without_deletes(with_kinds.batches(file, predicate), len(reader.fields))
         else:
             yield from plain.batches(file, predicate)
 
 
-def _merged(
-    table: FileStoreTable,
-    split: DataSplit,
-    read_fields: tuple[DataField, ...],
-    constants: dict[str, pa.Scalar],
-    predicate: Predicate | None,
-) -> Iterator[pa.RecordBatch]:
+def _merged(reader: FileRead, split: DataSplit, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
     """Merge the files of a primary-key bucket, one section of touching key ranges after the other."""
+    table = reader.table
     engine = merge_engine_for(table.schema)
     key_predicate = implied_by(predicate, table.schema.trimmed_primary_keys)
     for runs in sections_with_runs(table, split.files):
         if len(runs) == 1 and (has_one_row_per_key(runs) or table.options.merge_engine == "deduplicate"):
             # Each key comes once here, so the value predicate can be pushed down to the files.
-            yield from _raw(table, runs[0], read_fields, constants, predicate)
+            yield from _raw(reader, runs[0], predicate)
         else:
-            pushed = predicate if len(runs) == 1 else key_predicate
-            yield from _merged_section(table, runs, engine, read_fields, constants, pushed)
+            yield from _merged_section(reader, runs, engine, predicate if len(runs) == 1 else key_predicate)
 
 
 def _merged_section(
-    table: FileStoreTable,
-    runs: Sequence[Sequence[SplitFile]],
-    engine: MergeEngine,
-    read_fields: tuple[DataField, ...],
-    constants: dict[str, pa.Scalar],
-    pushed: Predicate | None,
+    reader: FileRead, runs: Sequence[Sequence[SplitFile]], engine: MergeEngine, pushed: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
+    table, read_fields = reader.table, reader.fields
     names = [field.name for field in read_fields] or [engine.keys[0]]  # a column to count the rows by
     budget = table.options.value("read.merge.memory-budget")
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     in_part = {field.name: field for field in read_fields}
     merge_fields = tuple(in_part.get(field.name, field) for field in table.schema.fields if field.name in needed)
-    reader = replace(
-        section_reader(table, runs, merge_fields, constants, budget),
+    merging = replace(
+        section_reader(table, runs, merge_fields, reader.constants, budget),
+        batch_rows=reader.batch_rows,
         dictionaries=frozenset() if table.options.needs_lookup else engine.moved_columns(list(needed)),
     )
-    yield from merged_section(table, runs, [reader.run(run, pushed) for run in runs], engine, names, budget)
+    yield from merged_section(table, runs, [merging.run(run, pushed) for run in runs], engine, names, budget)
 
 
 def section_reader(
     table: FileStoreTable,
     runs: Sequence[Sequence[SplitFile]],
     merge_fields: tuple[DataField, ...],
-    constants: dict[str, pa.Scalar],
+    constants: Mapping[str, pa.Scalar],
     budget: int,
 ) -> FileRead:
     """Return what reads the files of a section for a merge: columns, then what else decides the order of its rows.

@@ -118,6 +118,14 @@ class DataFileReader(abc.ABC):
     def prune_row_groups(self, predicate: Predicate) -> list[int]:
         """Row groups that may hold a matching row, by the file's own statistics; all of them where it has none."""
 
+    def most_rows(self, predicate: Predicate) -> int:
+        """Rows that are decoded to find those that match, by the file's own statistics and indexes.
+
+        Raises:
+            CorruptTableError: the file is damaged.
+        """
+        return sum(self.row_group_rows[group] for group in self.prune_row_groups(predicate))
+
     @abc.abstractmethod
     def close(self) -> None:
         """Close the file."""

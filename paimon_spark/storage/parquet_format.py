@@ -223,6 +223,13 @@ class ParquetReader(DataFileReader):
         keep = predicates.prune_stats(predicate, stats, pa.array(self.row_group_rows, pa.int64()))
         return [at for at in everything if keep[at]]
 
+    def most_rows(self, predicate: predicates.Predicate) -> int:
+        """Rows in pages that may match, by the index of the pages."""
+        groups = self.prune_row_groups(predicate)
+        with corrupt_as(self.path, "Parquet"):
+            pages = PageReader(self._source, self._file, self.path)
+            return sum(pages.most_rows(group, predicate) for group in groups)
+
     def close(self) -> None:
         """Close the file."""
         self._file.close(force=True)

@@ -8,7 +8,7 @@ row found by its key then costs some pages of 20,000 rows (Java: ``ParquetFileRe
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -136,8 +136,7 @@ class PageReader:
         if rows < _LEAST_ROWS or not asked:
             return None
         index = self._index(group, {*columns, *asked}, asked)
-        pages = {} if index is None else {name: index.pages(name, rows) for name in asked}
-        wanted = None if index is None else matching_rows(_known(pages), index.bounds, self._schema, predicate)
+        pages, wanted = self._wanted(index, rows, asked, predicate)
         if index is None or wanted is None or int(np.diff(wanted).sum()) * _LEAST_PART > rows:
             return None
         if not len(wanted):
@@ -146,15 +145,37 @@ class PageReader:
         found = _known(pages)
         return self._decoded(found, wanted, batch_bytes) if len(found) == len(pages) else None
 
-    def _has_pages(self, names: set[str]) -> bool:
+    def most_rows(self, group: int, predicate: Predicate) -> int:
+        """Return the rows of a row group that lie in pages that may match: all of them where no index tells.
+
+        Raises:
+            ValueError: the index is damaged.
+        """
+        asked = fields(predicate).intersection(self._schema.names)
+        rows: int = self._metadata.row_group(group).num_rows
+        if rows < _LEAST_ROWS or not asked or not self._has_pages(asked):
+            return rows
+        _, wanted = self._wanted(self._index(group, asked, asked), rows, asked, predicate)
+        return rows if wanted is None else int(np.diff(wanted).sum())
+
+    def _wanted(
+        self, index: _Index | None, rows: int, asked: Set[str], predicate: Predicate
+    ) -> tuple[dict[str, ColumnPages | None], RowRanges | None]:
+        """Return the pages of the columns of the predicate, and the rows in those that may match; see `matching`."""
+        if index is None:
+            return {}, None
+        pages = {name: index.pages(name, rows) for name in asked}
+        return pages, matching_rows(_known(pages), index.bounds, self._schema, predicate)
+
+    def _has_pages(self, names: Set[str]) -> bool:
         """Whether an index is worth looking for."""
         metadata = self._metadata
-        flat = names <= set(self._schema.names) and not any(
+        flat = set(names) <= set(self._schema.names) and not any(
             pa.types.is_nested(self._schema.field(name).type) for name in names
         )
         return flat and metadata.num_columns * metadata.num_row_groups <= _MOST_CHUNKS
 
-    def _index(self, group: int, names: set[str], asked: set[str]) -> _Index | None:
+    def _index(self, group: int, names: Set[str], asked: Set[str]) -> _Index | None:
         """Read the index of columns, and the bounds of those that are asked; None where one has no pages."""
         self._footer = self._footer or decoded_footer(self._metadata)
         chunks = {_name_of(chunk): chunk for chunk in self._footer[_ROW_GROUPS][1].items[group][_COLUMNS][1].items}

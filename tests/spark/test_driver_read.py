@@ -1,4 +1,4 @@
-"""A few keys of a merged table are read in the driver: the rows that tasks give, without a Python worker."""
+"""Few rows are read in the driver: the rows that tasks give, without a job. What may be many is read by tasks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.spark.catalog import scan
+from tests.support.calls import jobs_of
 from tests.support.plan_texts import explained
 
 pytestmark = pytest.mark.spark
@@ -59,6 +60,10 @@ def test_a_row_by_its_key_is_the_same_as_from_a_task(
     here = keyed.sql(query)
     assert HERE in explained(here)
     found = [str(row) for row in here.collect()]
+    monkeypatch.setattr(scan, "read_here", lambda *_: None)
+    in_memory = keyed.sql(query)  # as on a Spark that lets only a task of its own have the rows
+    assert HERE in explained(in_memory)
+    assert found == [str(row) for row in in_memory.collect()]
     monkeypatch.setattr(scan, "is_small", lambda *_: False)
     in_task = keyed.sql(query)
     assert HERE not in explained(in_task)
@@ -79,22 +84,83 @@ def test_queries_over_such_rows(keyed: SparkSession) -> None:
     assert joined.collect() == [(2,)]
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT id FROM t WHERE id = 2",
-        "SELECT id FROM t WHERE id > 2 AND part = 'p'",
-        "SELECT m FROM t WHERE id = 2 AND part = 'p'",
-        f"SELECT id FROM t WHERE id IN ({', '.join(map(str, range(100)))}) AND part = 'p'",
-        "SELECT id FROM t WHERE (id = 2 OR d = 1) AND part = 'p'",
-    ],
-    ids=["part of a key", "a range", "a map", "many keys", "perhaps another key"],
-)
-def test_what_may_be_large_is_read_by_tasks(keyed: SparkSession, query: str) -> None:
-    """Rows of a part of the key, many keys, and nested columns."""
-    frame = keyed.sql(query)
-    assert HERE not in explained(frame)
-    assert frame.collect()
+KINDS = {
+    "append": "'bucket' = '-1'",
+    "buckets": "'bucket' = '2', 'bucket-key' = 'id'",
+    "marked": "'bucket' = '-1', 'deletion-vectors.enabled' = 'true'",
+    "evolving": "'bucket' = '-1', 'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'",
+    "orc": "'bucket' = '-1', 'file.format' = 'orc'",
+    "keyed": "'primary-key' = 'id', 'bucket' = '2', 'write-only' = 'true'",
+    "dynamic": "'primary-key' = 'id', 'write-only' = 'true'",
+    "partial": "'primary-key' = 'id', 'bucket' = '1', 'merge-engine' = 'partial-update', 'write-only' = 'true'",
+    "vectors": "'primary-key' = 'id', 'bucket' = '2', 'deletion-vectors.enabled' = 'true'",
+}
+FEW = {
+    "id = 40000": 1,
+    "id IN (7, 40000, 7777777)": 2,
+    "id BETWEEN 39998 AND 40001": 4,
+    "id >= 39998 AND id < 40002 AND v LIKE '%1'": 1,
+}
+ROWS = 80_000
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def large(request: pytest.FixtureRequest, keyed: SparkSession) -> str:
+    """A table of 80,000 rows in files with page indexes, of which a second write changes or adds one."""
+    name = f"few.db.{request.param}"
+    options = KINDS[request.param]
+    columns = "id INT NOT NULL, v STRING, a ARRAY<STRUCT<n: INT>>"
+    keyed.sql(f"CREATE TABLE {name} ({columns}) TBLPROPERTIES ({options})")
+    rows = "CAST(id AS INT) id, concat('v', id) v, array(named_struct('n', CAST(id AS INT))) a"
+    keyed.sql(f"INSERT INTO {name} SELECT {rows} FROM range(0, {ROWS}, 1, 1)")
+    key = ROWS - 1 if "primary-key" in options else ROWS
+    keyed.sql(f"INSERT INTO {name} VALUES ({key}, 'new', NULL)")
+    return name
+
+
+def test_few_rows_take_no_job(keyed: SparkSession, large: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kind of table, by its name and by its path: look-ups, small ranges, first rows; tasks give the same rows."""
+    path = keyed.sql(f"DESCRIBE EXTENDED {large}").where("col_name = 'Location'").first().data_type
+    ways = {"name": lambda: keyed.table(large), "path": lambda: keyed.read.format("paimon").load(path)}
+    for way, load in ways.items():
+        for condition, count in FEW.items():
+            rows = load().where(condition)
+            with jobs_of(keyed) as jobs:
+                found = rows.collect()
+            assert (len(found), jobs) == (count, []), (way, condition)
+            assert HERE in explained(rows), (way, condition)
+            with monkeypatch.context() as patched:
+                patched.setattr(scan, "read_here", lambda *_: None)
+                by_tasks = load().where(condition)
+                assert sorted(by_tasks.collect()) == sorted(found)
+        with jobs_of(keyed) as jobs:
+            first = load().select("v", "id").limit(5).collect()
+        assert (len({row.id for row in first}), jobs) == (5, []), way
+        assert HERE in explained(load().limit(5)), way
+
+
+@pytest.mark.parametrize("large", ["append", "keyed"], indirect=True)
+def test_tasks_read_what_may_be_many(keyed: SparkSession, large: str) -> None:
+    """All rows, half-open ranges, other columns of many values, many first rows, paths of files."""
+    for query in (
+        f"SELECT * FROM {large}",
+        f"SELECT * FROM {large} WHERE id > 5",
+        f"SELECT * FROM {large} WHERE id BETWEEN 5 AND 50000",
+        f"SELECT * FROM {large} LIMIT 5000",
+    ):
+        assert HERE not in explained(keyed.sql(query)), query
+    assert len(keyed.sql(f"SELECT * FROM {large} LIMIT 5000").collect()) == 5000
+
+
+@pytest.mark.parametrize("large", ["append", "keyed"], indirect=True)
+def test_rows_read_here_take_part_in_jobs(keyed: SparkSession, large: str) -> None:
+    """Joins, writes and sorts send them to tasks, which do not know the class that shows them."""
+    one = f"(SELECT id, v FROM {large} WHERE id IN (3, 4))"
+    joined = keyed.sql(f"SELECT /*+ MERGE(b) */ a.v, b.id FROM {large} a JOIN {one} b ON a.id = b.id ORDER BY 2")
+    assert [tuple(row) for row in joined.collect()] == [("v3", 3), ("v4", 4)]
+    assert keyed.sql(f"SELECT count(*), max(v) FROM {one}").collect() == [(2, "v4")]
+    keyed.sql(f"CREATE OR REPLACE TABLE few.db.copied AS SELECT * FROM {one}")
+    assert sorted(keyed.table("few.db.copied").rdd.map(tuple).collect()) == [(3, "v3"), (4, "v4")]
 
 
 def test_the_rows_are_of_the_snapshot_of_the_plan(keyed: SparkSession) -> None:

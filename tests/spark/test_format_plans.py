@@ -16,7 +16,7 @@ from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.table.table import load_table
 from tests.support.plain_source import plain_session
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("reads_by_tasks")]
 
 NATIVE = "reader=spark-parquet"
 

@@ -23,7 +23,7 @@ from tests.support.native_scans import BATCH, batch_of
 from tests.support.plan_texts import calls_of
 from tests.support.plans import plan_of as read_plan_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.catalog("native", current=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("native", current=True), pytest.mark.usefixtures("reads_by_tasks")]
 
 NATIVE = "reader=spark-parquet"
 

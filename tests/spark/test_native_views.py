@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from tests.support.native_scans import BATCH, batch_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.thorough]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough, pytest.mark.usefixtures("reads_by_tasks")]
 
 COLUMNS = {"p": "INT NOT NULL", "q": "STRING NOT NULL", "id": "BIGINT NOT NULL", "v": "STRING", "d": "DATE"}
 FIRST = {"p": 7, "q": "x", "id": 1, "v": "one", "d": None}

@@ -1,8 +1,11 @@
-"""Rows of a few keys of a merged table, read in the driver while the query is planned: no Python worker is asked.
+"""Few rows of a table, read in the driver while the query is planned: no job runs, and no Python worker is asked.
 
-A task of Spark's that runs Python costs more than such rows: their pages are found by the index of each file
-(`storage/parquet_pages.py`). The rows go to the JVM as a batch of one partition in memory, so that the plan of the
-query is the same as with a reader in tasks. Only what is surely small is read here.
+These are rows of a few keys, or values, or of a small range of them, whose pages are found by the index of each file
+(`storage/parquet_pages.py`); the first rows of a table; and those in which a statement looks for what it changes. A job
+costs more than such rows. Only what is surely small is read here: `read_here` and `ChangedScans` decide. The rows are a
+``LocalScan``, of which the optimizer makes a ``LocalRelation`` (``PaimonLocalRows``); EXPLAIN shows what was read, with
+``reader=driver`` (``PaimonReadRows``). A Spark that does not let us gets rows of a few keys as a batch in memory, which
+a task of Spark's own hands on (`is_small`).
 """
 
 from __future__ import annotations
@@ -18,15 +21,17 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import types as spark
 
+from paimon_spark.read.few_rows import decodes_few_rows, of_first_rows, pins_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split import DataSplit
 from paimon_spark.spark.jvm.answer_proxy import Value
-from paimon_spark.spark.jvm.features import LOCAL_CHANGES, SMALL_READS, missing_of
+from paimon_spark.spark.jvm.features import DRIVER_READS, LOCAL_CHANGES, SMALL_READS, missing_of
 from paimon_spark.spark.source.reader import PaimonPartition
 from paimon_spark.spec.predicate import Leaf, split_and
+from paimon_spark.spec.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
     from paimon_spark.spark.jvm.gateway import Gateway
@@ -39,6 +44,13 @@ _MOST_BYTES: Final = 512 << 20
 """Of Parquet files, of which only some pages are decoded."""
 _MOST_WHOLE_BYTES: Final = 4 << 20
 """Of files of other formats, which are decoded from their beginning."""
+_MOST_ROWS: Final = 1_000
+"""Of a look-up."""
+_MOST_DECODED_ROWS: Final = 100_000
+"""Of the pages in which the rows of a look-up are."""
+_MOST_FIRST_ROWS: Final = 1_000
+"""Of a LIMIT."""
+_LEAST_BATCH_ROWS: Final = 1_024
 _MOST_CHANGED_ROWS: Final = 10_000
 """Of files in which a statement looks for the rows that it changes; `PaimonRowCommands` takes as many."""
 _MOST_CHANGED_BYTES: Final = 16 << 20
@@ -72,13 +84,75 @@ def _pins_few_keys(plan: ScanPlan) -> bool:
         return False
     if not 0 < _wanted_keys(plan.predicate, schema.trimmed_primary_keys) <= _MOST_KEYS:
         return False
-    splits = plan.plan.splits
+    return _has_few_files(plan.plan.splits)
+
+
+def read_here(gateway: Gateway, plan: ScanPlan) -> bytes | None:
+    """Read the rows of a query's scan now, where they are surely few.
+
+    Returns:
+        A stream of Arrow, empty without rows; None where tasks read.
+    """
+    known = not plan.metadata and not any(_has_type(field.dataType, _NOT_FROM_ARROW) for field in plan.struct)
+    if not known or plan.view is not ROWS or not isinstance(plan.source, Snapshot) or missing_of(gateway, DRIVER_READS):
+        return None
+    if plan.limit is not None and plan.predicate is None and not plan.metadata_predicates:
+        return _first_rows(plan, plan.limit) if plan.limit <= _MOST_FIRST_ROWS else None
+    if not pins_rows(plan.predicate) or not _has_few_files(plan.plan.splits):
+        return None
+    if not _pins_few_keys(plan) and not decodes_few_rows(plan.plan, _MOST_DECODED_ROWS):
+        return None
+    return _at_most(_batches(plan), _MOST_ROWS)
+
+
+def _first_rows(plan: ScanPlan, rows: int) -> bytes | None:
+    """Read so many rows of a scan, if its first files have them."""
+    few = replace(plan, known_plan=of_first_rows(plan.plan, max(rows, _LEAST_BATCH_ROWS)))
+    first: list[DataSplit] = []
+    for split in plan.plan.splits:
+        if not _has_few_files([*first, split]):
+            break
+        first.append(split)
+    if not first:
+        return None if plan.plan.splits else b""
+    found: list[pa.RecordBatch] = []
+    wanted = rows
+    reader = few.reader()
+    for batch in chain.from_iterable(map(reader.batches_of, first)):
+        found.append(batch.slice(0, wanted))
+        wanted -= found[-1].num_rows
+        if wanted <= 0:
+            break
+    if wanted > 0 and len(first) < len(plan.plan.splits):
+        return None
+    return _stream(found) if sum(batch.nbytes for batch in found) <= _MOST_CHANGED_BYTES else None
+
+
+def _has_few_files(splits: Sequence[DataSplit]) -> bool:
+    """Return whether so few files are cheaper to read here; of Parquet files only some pages are decoded."""
     if not all(isinstance(split, DataSplit) for split in splits):
         return False
-    files = [file for split in splits for file in split.files]
+    files = {file.path: file for split in splits for file in split.files}.values()
     whole = sum(file.size for file in files if file.format != "parquet")
     size = sum(file.size for file in files) - whole
     return len(files) <= _MOST_FILES and size <= _MOST_BYTES and whole <= _MOST_WHOLE_BYTES
+
+
+def _batches(plan: ScanPlan) -> Iterator[pa.RecordBatch]:
+    return chain.from_iterable(map(plan.reader().batches_of, plan.plan.splits))
+
+
+def _at_most(batches: Iterable[pa.RecordBatch], rows: int) -> bytes | None:
+    """Return a stream of the rows; None where they are more, or large."""
+    found: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in batches:
+        found.append(batch)
+        count += batch.num_rows
+        size += batch.nbytes
+        if count > rows or size > _MOST_CHANGED_BYTES:
+            return None
+    return _stream(found)
 
 
 def is_changed_here(gateway: Gateway, plan: ScanPlan) -> bool:
@@ -130,10 +204,14 @@ class ChangedScans:
 
 
 def _stream_of(plan: ScanPlan) -> bytes:
-    """Read all rows of a scan now, as one batch: Spark reads no second one of a stream; empty without rows."""
+    """Read all rows of a scan now."""
     reader = plan.reader()
-    parts = chain.from_iterable(reader.read(PaimonPartition(splits)) for splits in reader.packed_splits())
-    filled = [part for part in parts if part.num_rows]
+    return _stream(chain.from_iterable(reader.read(PaimonPartition(splits)) for splits in reader.packed_splits()))
+
+
+def _stream(batches: Iterable[pa.RecordBatch]) -> bytes:
+    """Return rows as a stream of one batch, since Spark reads no second one; empty without rows."""
+    filled = [batch for batch in batches if batch.num_rows]
     sink = io.BytesIO()
     if filled:
         with pa.ipc.new_stream(sink, filled[0].schema) as writer:

@@ -32,7 +32,7 @@ from paimon_spark.read.table_scan import RowView
 from paimon_spark.read.variant_paths import touched_paths
 from paimon_spark.spark.catalog import pushed_aggregates
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, ReaderScanProxy
-from paimon_spark.spark.catalog.driver_read import ChangedScans, is_small, rows_here
+from paimon_spark.spark.catalog.driver_read import ChangedScans, is_small, read_here, rows_here
 from paimon_spark.spark.catalog.file_partitions import partition_rows
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
 from paimon_spark.spark.catalog.native_scan import (
@@ -339,8 +339,11 @@ class ScanBuilderProxy(AnswerProxy):
         plan = self._on_source(plan)
         if self.changed is not None:
             plan, rows = self.changed.scanned(self.gateway, plan)
-            if rows is not None:
-                return LocalRowsProxy(self.gateway, plan.struct, f"paimon {self.loaded.name} {plan.describe()}", rows)
+        else:
+            rows = read_here(self.gateway, plan)
+        if rows is not None:
+            text = f"paimon {self.loaded.name} {plan.describe()}, reader=driver, {plan.sizes()}"
+            return LocalRowsProxy(self.gateway, plan.struct, text, rows)
         return ScanProxy.of(self, self.loaded.name, plan, self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:

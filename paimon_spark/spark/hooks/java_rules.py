@@ -31,7 +31,8 @@ from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.catalog.loading import STREAMED
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.jvm.rules import add_optimizer_rule, add_rule
+from paimon_spark.spark.jvm.java_sources import java_class, sources
+from paimon_spark.spark.jvm.rules import add_optimizer_rule, add_rule, add_strategy
 
 Install = Callable[[Gateway, JavaObject], None]
 """Puts something into a session state, if it is not there; errors as of `add_optimizer_rule`."""
@@ -41,6 +42,12 @@ def _optimizer_rule(java_class: str) -> Install:
     return partial(add_optimizer_rule, java_class=java_class)
 
 
+_SCAN_PARAMETERS = 3
+"""Of ``LocalTableScanExec`` before Spark 4.3."""
+
+_ONE_MORE = {"more": "boolean more,", "given": ", more", "default": "false,", "plain": ", false"}
+"""What stands where comments are in ``PaimonReadRows`` with one parameter more (``useSingleTask``)."""
+
 LOCAL_ROWS = _optimizer_rule("PaimonLocalRows")
 MAP_KEYS = _optimizer_rule("PaimonMapKeys")
 POSITION_FILTERS = _optimizer_rule("PaimonPositionFilters")
@@ -49,6 +56,21 @@ DISTRIBUTED_WRITES = _optimizer_rule("PaimonDistributedWrites")
 ROW_FUNCTIONS = _optimizer_rule("PaimonRowFunctions")
 STREAM_COLUMNS = _optimizer_rule("PaimonStreamColumns")
 VARIANT_PATHS = _optimizer_rule("PaimonVariantPaths")
+
+
+def install_driver_reads(gateway: Gateway, state: JavaObject) -> None:
+    """Let EXPLAIN, and Spark's UI, say what the driver has read.
+
+    The constructor of Spark's own scan of given rows has one parameter more from Spark 4.3 on.
+    """
+    LOCAL_ROWS(gateway, state)
+    parameters = gateway.java_class(compat.LOCAL_TABLE_SCAN.name).getConstructors()[0].getParameterCount()
+    text = sources()["PaimonReadRows"]
+    if parameters > _SCAN_PARAMETERS:
+        for place, more in _ONE_MORE.items():
+            text = text.replace(f"/* {place} */", more)
+    java_class(gateway, "PaimonReadRows", text)
+    add_strategy(gateway, state, "PaimonReadRowsStrategy")
 
 
 def install_input_file_names(gateway: Gateway, state: JavaObject) -> None:

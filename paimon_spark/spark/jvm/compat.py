@@ -162,7 +162,8 @@ HINT_RULES = SparkField(f"{_ANALYSIS}.Analyzer", ("hintResolutionRules",))
 RESOLUTION_RULES = SparkField(f"{_ANALYSIS}.Analyzer", ("extendedResolutionRules",))
 ANALYZER = SparkClass(f"{_ANALYSIS}.Analyzer", methods=("extendedResolutionRules", "hintResolutionRules"))
 EXPERIMENTAL_METHODS = SparkClass(
-    f"{_SQL}.ExperimentalMethods", methods=("extraOptimizations", "extraOptimizations_$eq")
+    f"{_SQL}.ExperimentalMethods",
+    methods=("extraOptimizations", "extraOptimizations_$eq", "extraStrategies", "extraStrategies_$eq"),
 )
 PROXY_HANDLER = SparkClass("py4j.reflection.PythonProxyHandler", methods=("invoke",), constructors=(2,))
 PROXY_ID = SparkField(PROXY_HANDLER.name, ("id",))
@@ -201,6 +202,9 @@ JOIN = SparkClass(f"{_PLANS}.Join", methods=("condition", "joinType", "left", "r
 JOINED_ROW = SparkClass(f"{_EXPRESSIONS}.JoinedRow", methods=("apply",), constructors=(0,))
 ONE_ROW = SparkClass(f"{_PLANS}.OneRowRelation")
 PROJECT = SparkClass(f"{_PLANS}.Project", constructors=(2,))
+LOCAL_TABLE_SCAN = SparkClass(f"{_SQL}.execution.LocalTableScanExec", methods=("stringArgs",), constructors=(3, 4))
+STRATEGY = SparkClass(f"{_SQL}.execution.SparkStrategy", methods=("apply",))
+TREE_NODE_TAG = SparkClass(f"{_SQL}.catalyst.trees.TreeNodeTag", constructors=(1,))
 LOCAL_RELATION = SparkClass(f"{_PLANS}.LocalRelation", constructors=(4,))
 TRUNCATE_TABLE = SparkClass(f"{_PLANS}.TruncateTable", constructors=(1,))
 DELETE_FROM_TABLE = SparkClass(f"{_PLANS}.DeleteFromTable", methods=("condition", "table"))

@@ -59,6 +59,22 @@ def add_optimizer_rule(gateway: Gateway, state: JavaObject, java_class: str, *va
         getattr(methods, "extraOptimizations_$eq")(methods.extraOptimizations().appended(rule))
 
 
+def add_strategy(gateway: Gateway, state: JavaObject, java_class: str) -> None:
+    """Put a strategy before those by which a session state plans. Does nothing when it is there.
+
+    Args:
+        gateway: the JVM.
+        state: the ``SessionState``.
+        java_class: the strategy, one of this package's Java classes.
+
+    Raises:
+        Py4JError: this Spark lacks a class that the strategy is made of.
+    """
+    methods = state.experimentalMethods()
+    if java_class not in str(methods.extraStrategies()):
+        getattr(methods, "extraStrategies_$eq")(methods.extraStrategies().appended(new_object(gateway, java_class)))
+
+
 def optimizer_rule(state: JavaObject, java_class: str) -> JavaObject | None:
     """Return the rule of that class that `add_optimizer_rule` has put into a session state."""
     rules = java_list(state.experimentalMethods().extraOptimizations())

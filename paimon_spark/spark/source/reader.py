@@ -71,6 +71,10 @@ class PaimonReader(DataSourceReader):
         rows = (batch for split in partition.splits for batch in self._rows(split))
         return convert_batches(even_batches(rows), self._names, self._target)
 
+    def batches_of(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one split in Spark's own Arrow types, in batches as they come: for the driver."""
+        return convert_batches(self._rows(split), self._names, self._target)
+
     def _rows(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
         if self.metadata:
             return read_with_metadata(self._table, split, self._fields, self._residual, self.metadata, read=self._read)

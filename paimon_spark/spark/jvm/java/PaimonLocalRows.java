@@ -1,16 +1,44 @@
+import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import scala.Option;
 
 /** An optimizer rule: a LocalScan of ours becomes a LocalRelation, so that Spark runs no job for its rows. */
 public final class PaimonLocalRows extends Rule {
     private static final int MOST_ROWS = 10000;
 
+    static final TreeNodeTag READ = new TreeNodeTag("paimon rows");
+
     public TreeNode apply(TreeNode plan) {
         TreeNode changed = plan.transform(new LocalScans());
-        return changed == plan ? plan : PaimonGivenRows.evaluated(changed, false);
+        if (changed == plan) {
+            return plan;
+        }
+        tagged(changed);
+        return PaimonGivenRows.evaluated(changed, false);
+    }
+
+    /** What was read, told to all that may become given rows: a node that replaces another one takes its tags. */
+    private static Object tagged(TreeNode node) {
+        Option own = node.getTagValue(READ);
+        if (own.isDefined()) {
+            return own.get();
+        }
+        Object text = null;
+        List children = PaimonVariantPaths.list(node.children());
+        for (int at = 0; at < children.size(); at++) {
+            text = tagged((TreeNode) children.get(at));
+        }
+        if (text == null || children.size() > 1) {
+            return null;
+        }
+        node.setTagValue(READ, text);
+        return text;
     }
 
     static final class LocalScans extends scala.runtime.AbstractPartialFunction {
@@ -31,7 +59,9 @@ public final class PaimonLocalRows extends Rule {
             if (rows.length > MOST_ROWS) {
                 return node;
             }
-            return PaimonGivenRows.relation(relation, java.util.Arrays.asList(rows));
+            LocalRelation given = PaimonGivenRows.relation(relation, java.util.Arrays.asList(rows));
+            ((TreeNode) (Object) given).setTagValue(READ, ((LocalScan) relation.scan()).description());
+            return given;
         }
     }
 }
