@@ -1,8 +1,9 @@
-"""Regular expressions by which names are chosen, as arguments of procedures give them."""
+"""Patterns by which names are chosen: regular expressions of procedures, and those of SHOW."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paimon_spark.errors import OptionError
@@ -40,3 +41,11 @@ def _compiled(text: str | None) -> re.Pattern[str] | None:
         return re.compile(text)
     except re.error as error:
         raise OptionError(f"'{text}' is no regular expression: {error}.") from error
+
+
+def matching(names: Iterable[str], pattern: str | None) -> list[str]:
+    """Return the names that match a pattern of SHOW: ``*`` is any text, ``|`` separates names, case is ignored."""
+    if pattern is None:
+        return list(names)
+    texts = [".*".join(re.escape(part) for part in text.strip().split("*")) for text in pattern.split("|")]
+    return [name for name in names if any(re.fullmatch(text, name, re.IGNORECASE) for text in texts)]

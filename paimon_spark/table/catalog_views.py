@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from paimon_spark.metastore.metastore import Metastore
 
 
+def keeps_views(catalog: FilesystemCatalog) -> bool:
+    """Whether a catalog keeps views."""
+    return isinstance(catalog, MetastoreCatalog)
+
+
 def find_view(catalog: FilesystemCatalog, database: str, name: str) -> View | None:
     """Look for a view; None where it is not there, or the catalog keeps none."""
     if not isinstance(catalog, MetastoreCatalog) or not is_plain_name(database) or not is_plain_name(name):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spark.catalog.changes_clause import ChangelogProxy
 from paimon_spark.spark.catalog.ddl import TableDefinitionsProxy
 from paimon_spark.spark.catalog.loading import (
@@ -24,12 +24,14 @@ from paimon_spark.spark.catalog.loading import (
 from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
 from paimon_spark.spark.catalog.system_table import GlobalTableProxy, SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.catalog.view import view_value
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, java_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
+from paimon_spark.table.catalog_views import find_view
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
 from paimon_spark.table.system.global_tables import global_table
 
@@ -77,28 +79,35 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
 
     def _asked_table(self, question: Question) -> Reply:
         (namespace, name), *more = question.arguments
-        return Reply(described_proxy(self._loaded(namespace, name, LoadRequest.of(more), question.settings)))
+        request = LoadRequest.of(more)
+        try:
+            return Reply(described_proxy(self._loaded(namespace, name, request, question.settings)))
+        except TableNotFoundError:
+            view = find_view(self.catalog, namespace[0], name) if len(namespace) == 1 else None
+            if view is None:
+                raise no_such_table(self.gateway, self.gateway.identifier(namespace, name)) from None
+        if request.write or request.version is not None:
+            what = "written" if request.write else "read at a version; name the version in its query"
+            raise UnsupportedError(f"{namespace[0]}.{name} is a view, which cannot be {what}.")
+        return Reply(view_value(self.catalog_name, namespace[0], name, view))
 
     def _loaded(
         self, namespace: Sequence[str], name: str, request: LoadRequest, settings: Mapping[str, str]
     ) -> AnswerProxy:
-        try:
-            if list(namespace) == [SYSTEM_DATABASE]:
-                return GlobalTableProxy(self.gateway, self.catalog_name, self.catalog, global_table(name))
-            database = ".".join(namespace)
-            session = session_options(settings, self.catalog_name, database, name, write=request.write)
-            loaded = load_catalog_table(
-                self.catalog,
-                namespace,
-                name,
-                request.version,
-                session=session,
-                given=request.options,
-                streams=request.streams,
-            )
-            system = named_system_table(name)
-        except TableNotFoundError:
-            raise no_such_table(self.gateway, self.gateway.identifier(namespace, name)) from None
+        if list(namespace) == [SYSTEM_DATABASE]:
+            return GlobalTableProxy(self.gateway, self.catalog_name, self.catalog, global_table(name))
+        database = ".".join(namespace)
+        session = session_options(settings, self.catalog_name, database, name, write=request.write)
+        loaded = load_catalog_table(
+            self.catalog,
+            namespace,
+            name,
+            request.version,
+            session=session,
+            given=request.options,
+            streams=request.streams,
+        )
+        system = named_system_table(name)
         if system is not None:
             return SystemTableProxy(self.gateway, self.catalog_name, loaded, system)
         proxy = TableProxy(self.gateway, self.catalog_name, loaded)

@@ -65,6 +65,7 @@ from paimon_spark.spec.data_types import DataType
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table import schema_change as change
+from paimon_spark.table.catalog_views import views_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.schema_evolution import alter_table
@@ -136,7 +137,7 @@ class NamespacesProxy(AnswerProxy):
         parts = list(namespace)
         if not self.namespaceExists(parts):
             return False
-        if not cascade and self.catalog.tables(parts[0]):
+        if not cascade and (self.catalog.tables(parts[0]) or views_of(self.catalog, parts[0])):
             raise namespace_not_empty(self.gateway, parts)
         self.catalog.drop_database(parts[0], cascade=bool(cascade))
         return True

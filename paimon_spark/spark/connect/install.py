@@ -15,7 +15,8 @@ from paimon_spark.spark.connect.session_catalog import install_session_catalog
 from paimon_spark.spark.connect.writers import install_writers
 from paimon_spark.spark.session.plain_methods import wrap_method
 from paimon_spark.spark.sql.warehouses import add_warehouse, table_not_found
-from paimon_spark.spark.text.queries import Context, read_table
+from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.queries import read_table
 from paimon_spark.spark.text.statement import run_statement
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.warehouses import TableName, is_explicit, resolve, table_not_found, warehouses_of
-from paimon_spark.spark.text.queries import Context
+from paimon_spark.spark.text.context import Context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,11 +20,13 @@ from paimon_spark.spark.sql.warehouses import (
     schema_not_found,
     use,
 )
-from paimon_spark.spark.text.databases import matching, named_database
+from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.databases import named_database
 from paimon_spark.spark.text.descriptions import struct_of
-from paimon_spark.spark.text.queries import Context, read_table
+from paimon_spark.spark.text.queries import read_table
 from paimon_spark.spark.text.statement import run_statement
 from paimon_spark.spec.filter_text import literal_text, quoted_name
+from paimon_spark.spec.name_pattern import matching
 
 if TYPE_CHECKING:
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog

@@ -13,8 +13,8 @@ from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
 from paimon_spark.spark.session.plain_methods import wrap_method
 from paimon_spark.spark.sql.inserted_rows import Insert
 from paimon_spark.spark.sql.warehouses import TableName, quoted, table_not_found
+from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import insert_rows, written_table
-from paimon_spark.spark.text.queries import Context
 from paimon_spark.spark.text.statement import run_statement
 from paimon_spark.spec.filter_text import literal_text, quoted_name
 

@@ -23,6 +23,7 @@ from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.session.registered import remember_catalog
+from paimon_spark.table.catalog_views import keeps_views
 from paimon_spark.table.metastore_catalog import open_catalog
 
 HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
@@ -56,12 +57,14 @@ def install_catalog(
     remember_catalog(spark, name, catalog)
     state, proxied = java_state(spark), java_proxy(proxy)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
+    hooks = (*hooks, (features.VIEWS, java_rules.install_view_columns)) if keeps_views(catalog) else hooks
     for feature in (
         features.NATIVE_READS,
         features.DATABASES,
         features.FRAMES,
         features.SMALL_READS,
         features.WRITES,
+        features.VIEWS,
     ):
         is_whole(gateway, feature)
 

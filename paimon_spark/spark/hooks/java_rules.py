@@ -18,6 +18,7 @@
 `STREAM_COLUMNS`        Spark pushes neither columns nor filters down into a stream. In the plan of each batch the rule
                         finds our stream below a projection and filters, asks it for one that reads less, and puts that
                         one in its place.
+`install_view_columns`  Spark keeps names by which it finds the columns of a view in its query; Paimon keeps none.
 `VARIANT_PATHS`         Scans are given which paths of VARIANT columns a query touches (`read.variant_paths`).
 ======================= ===============================================================================================
 """
@@ -29,6 +30,7 @@ from functools import partial
 
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.catalog.loading import STREAMED
+from paimon_spark.spark.catalog.view import MARK
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import java_class, sources
@@ -88,3 +90,9 @@ def install_streamed_tables(gateway: Gateway, state: JavaObject) -> None:
         catalogs = ("org.apache.spark.sql.connector.catalog.CatalogManager", state.catalogManager())
         mark = ("java.lang.String", STREAMED)
         add_rule(gateway, state, (compat.HINT_RULES,), "PaimonStreamedTables", catalogs, mark)
+
+
+def install_view_columns(gateway: Gateway, state: JavaObject) -> None:
+    """Let the columns of views of catalogs be found in their queries."""
+    lists = (compat.HINT_RULES, compat.RESOLUTION_RULES)
+    add_rule(gateway, state, lists, "PaimonViewColumns", ("java.lang.String", MARK))

@@ -19,7 +19,7 @@ from typing import Any
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, scala_seq
+from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, python_object, scala_seq
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError, thrown
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
@@ -30,7 +30,10 @@ from paimon_spark.spark.sql.procedures.tag_statements import (
     parse_tag_statement,
     quoted_name,
 )
+from paimon_spark.spark.sql.procedures.view_procedures import view_call
+from paimon_spark.spark.sql.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spec.filter_text import spark_literal
+from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 
@@ -102,6 +105,15 @@ _OF_PARTITION = (  # from Spark 4.3 on the first
     '|| plan.getClass().getSimpleName().equals("DescribeRelation") '
     '&& text.toUpperCase(java.util.Locale.ROOT).contains("PARTITION")'
 )
+_LOOKED_AT = ", ".join(
+    f'"{name}"'
+    for name in (
+        "CreateTableLike",
+        *("CreateView", "DropView", "ShowViews", "AlterViewAs", "RenameTable", "SetViewProperties"),
+        *("UnsetViewProperties", "DescribeRelation", "ShowCreateTable", "ShowTableProperties"),
+    )
+)
+"""Statements that may be about a view of ours, or be of another table format."""
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
 
@@ -138,6 +150,10 @@ class StatementProxy(FunctionProxy):
 
     def apply(self, text: str) -> str | None:
         """Return the CALL statement that does the same, or raises the right error; None where Spark's error stands."""
+        view = parse_view_statement(text)
+        call = None if view is None else self._view_call(text, view)
+        if call is not None:
+            return call
         statement = parse_tag_statement(text) or parse_analyze_statement(text)
         foreign = parse_foreign_statement(text)
         table = statement.table if statement else foreign.table if foreign else None
@@ -150,6 +166,30 @@ class StatementProxy(FunctionProxy):
                 f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}({spark_literal(text)}, {spark_literal(catalog)})"
             )
         return f"CALL {quoted}.{SYSTEM_DATABASE}.{statement.procedure}({spark_literal(text)})"
+
+    def _view_call(self, text: str, statement: ViewStatement) -> str | None:
+        """Return the CALL of a statement about a view; None where it is not about one of ours."""
+        manager, parts = self.state.catalogManager(), statement.name
+        if len(parts) == 1 and statement.action not in ("SHOW", "CREATE") and self._is_temporary(parts[0]):
+            return None
+        name = paimon_catalog_of(self.gateway, self.state, parts)
+        if name is None:
+            return None
+        named = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
+        found = manager.catalog(parts[0]) if named else manager.currentCatalog()
+        catalog = python_object(self.gateway, found).catalog
+        if not keeps_views(catalog) and statement.action not in ("SHOW", "DROP"):
+            return None
+        own = parts[1:] if named else parts
+        if statement.may_be_of_table:
+            database = own[-2] if len(own) > 1 else ".".join(manager.currentNamespace())
+            if find_view(catalog, database, own[-1]) is None:
+                return None
+        arguments = f"{spark_literal(text)}, {spark_literal(name)}"
+        return f"CALL {quoted_name((name,))}.{SYSTEM_DATABASE}.{view_call(statement)}({arguments})"
+
+    def _is_temporary(self, name: str) -> bool:
+        return bool(self.state.catalog().isTempView(scala_seq(self.gateway, [name])))
 
 
 class DescribePartitionProxy(FunctionProxy):
@@ -198,6 +238,7 @@ def _source(gateway: Gateway) -> str:
     ]
     return f"""
     public final class {_CLASS} implements {_INTERFACE} {{
+        private static final java.util.List LOOKED_AT = java.util.Arrays.asList(new Object[] {{{_LOOKED_AT}}});
         private final {_INTERFACE} spark;
         private final java.util.function.Function paimon;
         private final java.util.function.Function partitions;
@@ -217,8 +258,7 @@ def _source(gateway: Gateway) -> str:
                 Object call = descriptions.apply(plan);
                 return call == null ? plan : spark.parsePlan((String) call);
             }}
-            if (plan instanceof {_DESCRIBE_COLUMN} || plan.getClass().getSimpleName().equals("CreateTableLike")
-                    || plan.getClass().getSimpleName().equals("CreateView")
+            if (plan instanceof {_DESCRIBE_COLUMN} || LOOKED_AT.contains(plan.getClass().getSimpleName())
                     || plan instanceof {_ANALYZE[0]} || plan instanceof {_ANALYZE[1]}) {{
                 Object call = paimon.apply(text);
                 return call == null ? plan : spark.parsePlan((String) call);

@@ -36,6 +36,11 @@ def java_frame(frame: DataFrame) -> Any:
     return frame._jdf
 
 
+def analyzed_text(frame: DataFrame) -> str:
+    """Return the analysed plan of a DataFrame of a classic session as a text."""
+    return str(java_frame(frame).queryExecution().analyzed().toString())
+
+
 def sql_columns(spark: SparkSession, texts: Iterable[str]) -> list[Column]:
     """Return the columns of SQL expressions on a classic session.
 

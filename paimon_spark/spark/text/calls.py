@@ -29,9 +29,9 @@ from paimon_spark.spark.sql.warehouses import (
     system_table_in,
     table_not_found,
 )
+from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
-from paimon_spark.spark.text.queries import Context
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
@@ -18,10 +17,12 @@ from paimon_spark.spark.sql.warehouses import (
     use,
 )
 from paimon_spark.spark.text.calls import rows_frame
+from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty
 from paimon_spark.spark.text.parsing import Kind
-from paimon_spark.spark.text.queries import Context
+from paimon_spark.spec.name_pattern import matching
+from paimon_spark.table.catalog_views import views_of
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def run_drop_database(context: Context, cursor: Cursor) -> DataFrame | None:
         if tolerant:
             return empty(context)
         raise schema_not_found((catalog_name, database))
-    if not cascade and catalog.tables(database):
+    if not cascade and (catalog.tables(database) or views_of(catalog, database)):
         raise analysis_error(
             "SCHEMA_NOT_EMPTY",
             f"Cannot drop a schema {quoted((catalog_name, database))} because it contains objects. Use DROP SCHEMA … "
@@ -181,14 +182,6 @@ def show_current(context: Context) -> DataFrame | None:
         return None
     columns = (ResultColumn("catalog", nullable=False), ResultColumn("namespace", nullable=False))
     return rows_frame(context, columns, [(known.catalog, known.database)])
-
-
-def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """Return the names that match a pattern of SHOW: ``*`` is any text, ``|`` separates names, case is ignored."""
-    if pattern is None:
-        return list(names)
-    texts = [".*".join(re.escape(part) for part in text.strip().split("*")) for text in pattern.split("|")]
-    return [name for name in names if any(re.fullmatch(text, name, re.IGNORECASE) for text in texts)]
 
 
 def _pattern(cursor: Cursor) -> str | None:

@@ -34,9 +34,10 @@ from paimon_spark.spark.sql.warehouses import (
     table_not_found,
 )
 from paimon_spark.spark.table.paimon_table import PaimonTable
+from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
-from paimon_spark.spark.text.queries import Context, run_query
+from paimon_spark.spark.text.queries import run_query
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.undo_create import undo_create

@@ -17,10 +17,11 @@ from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_o
 from paimon_spark.spark.sql.row_changes import run_delete as delete
 from paimon_spark.spark.sql.row_changes import run_update as update
 from paimon_spark.spark.sql.warehouses import TableName, quoted, system_table_in
+from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.parsing import Kind
-from paimon_spark.spark.text.queries import Context, run_query, write_options
+from paimon_spark.spark.text.queries import run_query, write_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,9 +19,11 @@ from paimon_spark.spark.sql.warehouses import (
     table_not_found,
 )
 from paimon_spark.spark.table.paimon_table import PaimonTable
+from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.parsing import Kind
-from paimon_spark.spark.text.queries import Context, run_query, write_options
+from paimon_spark.spark.text.queries import run_query, write_options
+from paimon_spark.spark.text.view_rows import view_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,10 +77,15 @@ def target(context: Context, parts: Sequence[str]) -> TableName | None:
 
     Raises:
         AnalysisException: it is not there.
+        UnsupportedError: it is a view.
     """
     name = resolve(context.known, parts)
     if name is not None and name.exists():
         return name
+    if name is not None and view_named(context, name) is not None:
+        raise UnsupportedError(
+            f"{'.'.join(name.parts)} is a view, which has no rows of its own: ALTER VIEW and DROP VIEW change it."
+        )
     if is_explicit(context.known, parts):
         raise table_not_found(parts)
     return None

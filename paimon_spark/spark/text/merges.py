@@ -35,11 +35,12 @@ from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
 from paimon_spark.spark.table.pinned_sources import pinned_source
+from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
 from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.parsing import Kind, Token
-from paimon_spark.spark.text.queries import Context, run_query, write_options
+from paimon_spark.spark.text.queries import run_query, write_options
 from paimon_spark.spec.filter_text import quoted_name, spark_literal
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,6 @@ from paimon_spark.spark.sql.read_version import (
 )
 from paimon_spark.spark.sql.warehouses import (
     TableName,
-    Warehouses,
     is_explicit,
     quoted,
     resolve,
@@ -46,8 +44,10 @@ from paimon_spark.spark.sql.warehouses import (
 )
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.text.conditions import filter_option
+from paimon_spark.spark.text.context import Context, escaped
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.parsing import Kind, NotUnderstoodError, Query, TableReference, Token, read_query
+from paimon_spark.spark.text.view_rows import rows_of_view, view_named
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.time_travel import has_time_travel
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.view import View
 
 
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
@@ -221,38 +222,6 @@ _SESSION_PREFIX = "spark.paimon."
 
 
 @dataclass(frozen=True)
-class Context:
-    """What a statement is run with."""
-
-    spark: SparkSession
-    known: Warehouses
-    args: Mapping[str, Any] | Sequence[Any] | None = None
-    pinned: Mapping[str, int] = field(default_factory=dict)
-    """Snapshots to read of tables (by path) that the statement is about to replace."""
-    current: Mapping[str, int] = field(default_factory=dict)
-    """Snapshots to read of tables (by path) that the statement changes, with the columns that they have now."""
-    frames: Mapping[str, DataFrame] = field(default_factory=dict)
-    """DataFrames that queries name like tables, by names that no table has."""
-
-    @cached_property
-    def settings(self) -> Mapping[str, str]:
-        """The session's settings."""
-        return dict(self.spark.conf.getAll)
-
-    def spark_sql(self, text: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
-        """Run a text by ``spark.sql``; ``{name}`` in it is a DataFrame."""
-        args: Any = self.args
-        if self.frames and not frames:
-            text = escaped(text)
-        for name in self.frames:
-            text = text.replace(name, f"{{{name}}}")
-        frames = {**self.frames, **(frames or {})}
-        run = plain(self.spark.sql)
-        found: DataFrame = run(text, args=args, **frames) if frames else run(text, args=args)
-        return found
-
-
-@dataclass(frozen=True)
 class _Read:
     """A Paimon table in a query."""
 
@@ -263,6 +232,8 @@ class _Read:
     """Where the name and the clauses behind it end."""
     current: int | None = None
     """The snapshot to read with the columns that the table has now."""
+    view: View | None = None
+    """The view that has the name."""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -307,6 +278,10 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
     return context.spark_sql(rewritten, _named(frames))
 
 
+def _rows_of_text(context: Context, text: str) -> DataFrame:
+    return run_query(context, _tokens(text), whole=text)
+
+
 def _tokens(text: str) -> Cursor:
     cursor = Cursor.of(text)
     assert cursor is not None
@@ -318,13 +293,21 @@ def _read(context: Context, text: str, reference: TableReference, clauses: Seque
     name = resolve(context.known, reference.parts)
     if name is None:
         return None
-    if not name.exists():
+    exists = name.exists()
+    view = None if exists else view_named(context, name)
+    if view is None and not exists:
         if is_explicit(context.known, reference.parts):
             raise table_not_found(reference.parts)
         return None
-    if len(reference.parts) == 1 and _is_temporary_view(context.spark, reference.parts[0]):
+    if len(reference.parts) == 1 and is_temporary_view(context.spark, reference.parts[0]):
         return None
     options, end = _given(context, text, reference, clauses)
+    if view is not None:
+        if options:
+            raise UnsupportedError(
+                f"{'.'.join(name.parts)} is a view, which cannot be read at a version or by options."
+            )
+        return _Read(reference, name, {}, end, view=view)
     session = session_options(context, name)
     pinned = context.pinned.get(name.path)
     if pinned is not None and not has_time_travel(options):
@@ -344,6 +327,8 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
     read = _read(context, "", TableReference(tuple(parts), 0, 0, None, ()), ())
     if read is None:
         return None
+    if read.view is not None:
+        return rows_of_view(context, read.name, read.view, _rows_of_text).alias(read.name.table)
     if system_table_in(read.name) is not None:
         _check_system_table(read)
     activate(context.spark)
@@ -351,7 +336,7 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
     return reader.load(read.name.path).alias(read.name.table)
 
 
-def _is_temporary_view(spark: SparkSession, name: str) -> bool:
+def is_temporary_view(spark: SparkSession, name: str) -> bool:
     """Return whether a name of one part is a temporary view, which hides a table of that name."""
     if not plain(spark.catalog.tableExists)(quoted_name(name)):
         return False
@@ -420,6 +405,9 @@ def _frames(
     activate(context.spark)
     for read in reads:
         if read.key in frames:
+            continue
+        if read.view is not None:
+            frames[read.key] = rows_of_view(context, read.name, read.view, _rows_of_text)
             continue
         options = dict(read.options)
         table = read.name.load()
@@ -509,11 +497,6 @@ def _placeholder(number: int) -> str:
     return f"paimon{number}"
 
 
-def escaped(text: str) -> str:
-    """Double the braces of a text, so that none is taken for a placeholder."""
-    return text.replace("{", "{{").replace("}", "}}")
-
-
 def _refuse_ours(context: Context, text: str, tokens: Sequence[Token], reason: str) -> None:
     """Refuse a query that sqlglot cannot parse, if a word of it may name a Paimon table.
 
@@ -553,7 +536,7 @@ def _possible_names(context: Context, tokens: Sequence[Token]) -> Iterator[Table
         parts = _parts_at(cursor)
         cursor.at = max(cursor.at, begin + 1)
         name = None if len(parts) > 3 else resolve(context.known, parts)
-        if name is not None and name.exists():
+        if name is not None and (name.exists() or view_named(context, name) is not None):
             yield name
 
 

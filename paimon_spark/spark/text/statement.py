@@ -14,6 +14,7 @@ from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, re
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
 from paimon_spark.spark.text.calls import run_analyze, run_call, run_tags
+from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
@@ -21,7 +22,8 @@ from paimon_spark.spark.text.inserts import empty, run_insert, target
 from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.parsing import backslashes_kept
 from paimon_spark.spark.text.partition_clauses import truncate
-from paimon_spark.spark.text.queries import Context, names_ours, run_query, write_options
+from paimon_spark.spark.text.queries import names_ours, run_query, write_options
+from paimon_spark.spark.text.views import VIEW_WORDS, run_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,6 +110,8 @@ def run_statement(context: Context, statement: str) -> DataFrame:
 def _run(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a statement; None where it names no Paimon table."""
     _refuse_foreign(context, cursor)
+    if cursor.tokens[0].is_word(*VIEW_WORDS) and (found := run_view(context, cursor.text)) is not None:
+        return found
     if any(cursor.sees(word) for word in _QUERY_WORDS):
         return _query_or_insert(context, cursor)
     if cursor.sees("INSERT"):

@@ -127,6 +127,8 @@ final class PaimonAnswers {
             return PaimonMetrics.supported((List) value);
         } else if (tag.equals("metric values")) {
             return PaimonMetrics.values((Map) value);
+        } else if (tag.equals("v1 table")) {
+            return PaimonV1Tables.table((Map) value);
         } else if (tag.equals("offset")) {
             return new PaimonOffset((String) value);
         } else if (tag.equals("limit")) {

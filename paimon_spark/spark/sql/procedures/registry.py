@@ -15,6 +15,7 @@ from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
 from paimon_spark.spark.sql.procedures.repairs import CONSUMER_PROCEDURES, ORPHAN_PROCEDURES, REPAIR_PROCEDURES
 from paimon_spark.spark.sql.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
 from paimon_spark.spark.sql.procedures.tags import BRANCH_PROCEDURES, ROLLBACK_PROCEDURES, TAG_PROCEDURES
+from paimon_spark.spark.sql.procedures.view_procedures import VIEW_PROCEDURES
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 HIDDEN_PREFIX = "__"
@@ -41,17 +42,16 @@ PROCEDURES: Mapping[str, Procedure] = {
         *TAG_STATEMENT_PROCEDURES,
         *ANALYZE_PROCEDURES,
         *DESCRIBE_PROCEDURES,
+        *VIEW_PROCEDURES,
         *REFUSALS,
     )
 }
-_VIEWS = "a filesystem catalog has no views: keep the query as a temporary view of Spark"
 _FUNCTIONS = "a filesystem catalog has no functions: register one with spark.udf.register or CREATE TEMPORARY FUNCTION"
 _GLOBAL_INDEX = (
     "global indexes are not built here: a file index (option file-index.bloom-filter.columns, then CALL "
     f"{SYSTEM_DATABASE}.rewrite_file_index) lets reads skip files"
 )
 REFUSED: Mapping[str, str] = {
-    "alter_view_dialect": _VIEWS,
     **dict.fromkeys(("create_function", "alter_function", "drop_function"), _FUNCTIONS),
     **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL_INDEX),
     "compact_chain_table": (

@@ -1,0 +1,40 @@
+"""A view of a catalog as Spark's analyzer takes it: a view of its session catalog, whose query Spark resolves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm.answer_proxy import Value
+from paimon_spark.spark.sql.views import NAMES, PLACE, place_of, wanted_names, way_of_finding
+from paimon_spark.spec.view import View
+
+MARK: Final = "paimon_spark.view_column "
+"""With which the names begin that the columns of a view have until their query is resolved (``PaimonViewColumns``)."""
+
+
+def view_value(catalog_name: str, database: str, name: str, view: View) -> Value:
+    """The answer of a catalog that is asked for a table where a view has the name."""
+    way, wanted = way_of_finding(view), wanted_names(view)
+    places = place_of(view, (catalog_name, database))
+    kept = {key: text for key, text in view.options.items() if not key.startswith((PLACE, NAMES))}
+    properties: Mapping[str, str] = {
+        **kept,
+        f"{PLACE}numParts": "2",
+        **{f"{PLACE}part.{at}": part for at, part in enumerate(places)},
+        f"{NAMES}numCols": str(len(wanted)),
+        **{f"{NAMES}col.{at}": f"{MARK}{at} {way} {column}" for at, column in enumerate(wanted)},
+    }
+    return [
+        "v1 table",
+        {
+            "catalog": catalog_name,
+            "database": database,
+            "name": name,
+            "schema": to_spark_struct(view.fields).json(),
+            "text": view.spark_query,
+            "comment": view.comment,
+            "properties": dict(properties),
+        },
+    ]

@@ -1,0 +1,53 @@
+"""What a statement is run with: the session, the warehouses that it can name, and what it reads at which snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.spark.session.plain_methods import plain
+from paimon_spark.spark.sql.warehouses import Warehouses
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a statement is run with."""
+
+    spark: SparkSession
+    known: Warehouses
+    args: Mapping[str, Any] | Sequence[Any] | None = None
+    pinned: Mapping[str, int] = field(default_factory=dict)
+    """Snapshots to read of tables (by path) that the statement is about to replace."""
+    current: Mapping[str, int] = field(default_factory=dict)
+    """Snapshots to read of tables (by path) that the statement changes, with the columns that they have now."""
+    frames: Mapping[str, DataFrame] = field(default_factory=dict)
+    """DataFrames that queries name like tables, by names that no table has."""
+    depth: int = 0
+    """In how many views the statement is."""
+
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """The session's settings."""
+        return dict(self.spark.conf.getAll)
+
+    def spark_sql(self, text: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
+        """Run a text by ``spark.sql``; ``{name}`` in it is a DataFrame."""
+        args: Any = self.args
+        if self.frames and not frames:
+            text = escaped(text)
+        for name in self.frames:
+            text = text.replace(name, f"{{{name}}}")
+        frames = {**self.frames, **(frames or {})}
+        run = plain(self.spark.sql)
+        found: DataFrame = run(text, args=args, **frames) if frames else run(text, args=args)
+        return found
+
+
+def escaped(text: str) -> str:
+    """Double the braces of a text, so that none is taken for a placeholder."""
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,86 @@
+"""Statements about views that stay in a catalog, by this engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.sql.view_statements import ViewStatement, parse_view_statement
+from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
+from paimon_spark.spark.sql.warehouses import resolve
+from paimon_spark.spark.text.calls import rows_frame
+from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.databases import named_database
+from paimon_spark.spark.text.parsing import NotUnderstoodError, read_query
+from paimon_spark.spark.text.queries import is_temporary_view, run_query, version_clauses, without_clauses
+from paimon_spark.table.catalog_views import find_view, keeps_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+VIEW_WORDS = ("CREATE", "ALTER", "DROP", "SHOW", "DESCRIBE", "DESC")
+"""Words with which statements about views begin."""
+
+
+def run_view(context: Context, text: str) -> DataFrame | None:
+    """Run a statement about a view; None for another statement, or a view of Spark's."""
+    statement = parse_view_statement(text)
+    found = None if statement is None else _context(context, statement)
+    if statement is None or found is None:
+        return None
+    if not keeps_views(found.catalog) and statement.action not in ("SHOW", "DROP"):
+        return None
+    if statement.may_be_of_table and find_view(found.catalog, found.database, found.name) is None:
+        return None
+    return rows_frame(context, VIEW_COLUMNS.get(statement.action, ()), run_view_statement(found, statement))
+
+
+def _context(context: Context, statement: ViewStatement) -> ViewContext | None:
+    known, parts = context.known, statement.name
+    if statement.action == "SHOW":
+        named = named_database(context, parts or (known.catalog, known.database))
+        if named is None:
+            return None
+        catalog, catalog_name, database = named
+        name = ""
+    else:
+        is_new = statement.action == "CREATE"
+        if len(parts) == 1 and not is_new and is_temporary_view(context.spark, parts[0]):
+            return None
+        table = resolve(known, parts)
+        if table is None or table.is_path:
+            return None
+        catalog, catalog_name = known.catalogs[table.catalog_name], table.catalog_name
+        database, name = table.database, table.table
+    return ViewContext(
+        catalog,
+        catalog_name,
+        database,
+        name,
+        (known.catalog, known.database),
+        lambda query: _schema(context, query),
+        lambda query: _temporary_views(context, query),
+    )
+
+
+def _schema(context: Context, query: str) -> StructType:
+    return run_query(context, _cursor(query), whole=query).schema
+
+
+def _temporary_views(context: Context, query: str) -> list[str]:
+    text = query
+    try:
+        tables = read_query(without_clauses(text, version_clauses(text, _cursor(text).tokens))).tables
+    except NotUnderstoodError:
+        return []
+    names = [table.parts[0] for table in tables if len(table.parts) == 1]
+    return [name for name in names if is_temporary_view(context.spark, name)]
+
+
+def _cursor(text: str) -> Cursor:
+    found = Cursor.of(text)
+    if found is None:
+        raise UnsupportedError(f"This is no query: {text}")
+    return found
