@@ -44,7 +44,12 @@ _MAY_MATCH = "may match"
 
 
 def scan_files(
-    table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None, *, statistics: bool = False
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    *,
+    statistics: bool = False,
+    row_ids: Predicate | None = None,
 ) -> ManifestColumns:
     """Return the files of ``snapshot`` that may hold rows for which ``predicate`` is true. Runs on the driver.
 
@@ -55,6 +60,7 @@ def scan_files(
         snapshot: what to read.
         predicate: over the table's columns; None keeps every file.
         statistics: whether the caller wants the statistics of the files that are left.
+        row_ids: see `TableScan.row_ids`.
 
     Raises:
         CorruptTableError: a manifest is missing or cannot be read.
@@ -70,6 +76,7 @@ def scan_files(
         file_filter=None
         if predicate is None or data_evolution
         else _file_filter(table, predicate, statistics=statistics),
+        row_ids=row_ids,
     )
     since = files_since(table)
     if since is not None and len(files):

@@ -42,16 +42,22 @@ def planned_metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
     return (*pruned_metadata_fields(schema), *((ROW_ID,) if tracked else ()))
 
 
+def row_id_predicate(predicates: Sequence[Predicate]) -> Predicate | None:
+    """What predicates over `planned_metadata_fields` ask of the row id alone; None for nothing."""
+    of_rows = [each for each in predicates if fields(each) == {ROW_ID.name}]
+    return all_of(of_rows) if of_rows else None
+
+
 def prune_by_metadata(plan: ReadPlan, predicates: Sequence[Predicate]) -> ReadPlan:
     """The plan without files that one of the predicates over `planned_metadata_fields` rules out.
 
     A predicate over ids of rows and other columns rules out none.
     """
-    of_rows = [each for each in predicates if fields(each) == {ROW_ID.name}]
+    of_rows = row_id_predicate(predicates)
     of_files = [each for each in predicates if ROW_ID.name not in fields(each)]
     if of_files:
         plan = _prune_by_files(plan, all_of(of_files))
-    return _prune_by_row_ids(plan, all_of(of_rows)) if of_rows and plan.splits else plan
+    return _prune_by_row_ids(plan, of_rows) if of_rows is not None and plan.splits else plan
 
 
 def _prune_by_row_ids(plan: ReadPlan, predicate: Predicate) -> ReadPlan:

@@ -63,7 +63,7 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
 
 def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
     table = scan.table
-    files = scan_files(table, snapshot, scan.predicate)
+    files = scan_files(table, snapshot, scan.predicate, row_ids=scan.row_ids)
     _check_no_full_scan(table, snapshot, len(files))
     if scan.top_level_only and table.schema.kind.is_keyed:
         files = files.filter(files.levels == table.options.num_levels - 1)

@@ -68,6 +68,8 @@ class TableScan:
     """
     top_level_only: bool = False
     """Whether only files of the highest level are read, of tables with a primary key."""
+    row_ids: Predicate | None = None
+    """Over the row id of a table with data evolution: manifests of rows with other ids are not read."""
 
     @classmethod
     def of(cls, table: FileStoreTable, view: RowView, *, snapshot_id: int | None = None) -> TableScan:

@@ -37,6 +37,7 @@ from paimon_spark.table.metadata_checks import (
     checked_rows,
     may_repeat,
 )
+from paimon_spark.table.row_id_ranges import manifests_with_row_ids
 from paimon_spark.table.scan_metrics import note_manifests
 
 if TYPE_CHECKING:
@@ -307,6 +308,7 @@ class ManifestStore:
         bucket: int | None = None,
         statistics: bool = True,
         file_filter: FileFilter | None = None,
+        row_ids: Predicate | None = None,
     ) -> ManifestColumns:
         """Return the files that live in ``snapshot`` as columns, in the order of the manifests.
 
@@ -317,6 +319,7 @@ class ManifestStore:
             statistics: whether the statistics of keys and values are wanted, by the caller or by ``file_filter``.
             file_filter: gets some entries at a time and returns those that are wanted, with every DELETE entry. It may
                 drop their statistics.
+            row_ids: no manifest is read whose rows have other ids (data evolution).
 
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
@@ -326,9 +329,11 @@ class ManifestStore:
         pending: list[ManifestColumns] = []
         listed = self.data_manifests(snapshot)
         manifests = self.prune_manifests(listed, predicate)
+        if row_ids is not None:
+            manifests = manifests_with_row_ids(manifests, row_ids)
         note_manifests(listed, len(manifests))
         entries = self.read_columns(manifests, statistics=statistics)
-        if predicate is None and self._rows_are_counted:
+        if predicate is None and row_ids is None and self._rows_are_counted:
             entries = checked_rows(entries, snapshot, self._paths.snapshot_path(snapshot.id))
         for columns in entries:
             if predicate is not None:

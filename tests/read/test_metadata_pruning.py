@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,8 +14,15 @@ from paimon_spark import create_table
 from paimon_spark.read.metadata_pruning import planned_metadata_fields, prune_by_metadata
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_tracking import read_tracked
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spec.manifest import ManifestFileMeta, RecordedFile
+from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate
 from paimon_spark.spec.special_fields import ROW_ID
+from paimon_spark.spec.stats import EMPTY_STATS
+from paimon_spark.table.manifest_store import ManifestStore
+from paimon_spark.table.row_id_ranges import manifests_with_row_ids
 from paimon_spark.table.table import load_table
 from tests.support.plans import plan_of
 
@@ -61,3 +71,46 @@ def test_ids_that_rows_of_a_file_have_of_their_own_leave_out_none(tmp_path: Path
     """A compaction keeps the ids of rows in its file: they need not follow each other."""
     create_table(str(tmp_path / "t"), pa.schema([("k", pa.int32())]), **TRACKED)
     assert ROW_ID not in planned_metadata_fields(load_table(str(tmp_path / "t")).schema)
+
+
+def manifest(first: int | None, last: int | None) -> ManifestFileMeta:
+    return ManifestFileMeta(f"{first}-{last}", 1, 1, 0, EMPTY_STATS, 0, min_row_id=first, max_row_id=last)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "kept"),
+    [
+        ([(0, 3), (4, 5)], [(0, 3)]),
+        ([(4, 5), (0, 3)], [(0, 3)]),
+        ([(0, 3), (2, 8), (8, 9), (10, 11)], [(0, 3), (2, 8), (8, 9)]),  # files of the same rows, or DELETEs of them
+        ([(9, 9), (0, 0), (1, 1)], [(1, 1)]),
+        ([(0, 3), (None, None), (7, 9)], [(0, 3), (None, None), (7, 9)]),
+        ([], []),
+    ],
+)
+def test_manifests_with_other_ids_are_left_out(ranges: list[tuple[Any, Any]], kept: list[tuple[Any, Any]]) -> None:
+    found = manifests_with_row_ids([manifest(*each) for each in ranges], Leaf("in", ID, (1, 20)))
+    assert [(meta.min_row_id, meta.max_row_id) for meta in found] == kept
+
+
+def test_no_manifest_of_other_rows_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = create_table(
+        str(tmp_path / "t"), pa.schema([("k", pa.int32())]), **TRACKED, **{"data-evolution.enabled": "true"}
+    )
+    for k in (0, 2, 4):
+        made.append(pa.table({"k": pa.array([k, k + 1], pa.int32())}))
+    table = load_table(str(tmp_path / "t"))
+    read: list[str] = []
+    columns_of = ManifestStore.columns_of
+
+    def counted(store: ManifestStore, manifests: Sequence[RecordedFile], **options: Any) -> Iterator[ManifestColumns]:
+        read.extend(each.name for each in manifests)
+        return columns_of(store, manifests, **options)
+
+    monkeypatch.setattr(ManifestStore, "columns_of", counted)
+    for ids, manifests in (((3,), 1), ((0, 5), 2), ((0, 2, 4), 3), ((7,), 0)):
+        read.clear()
+        asked = Leaf("in", ID, ids)
+        plan = prune_by_metadata(replace(TableScan.of(table, ROWS), row_ids=asked).plan(), [asked])
+        assert len(read) == manifests
+        assert sum(len(split.files) for split in plan.splits) == manifests

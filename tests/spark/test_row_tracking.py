@@ -111,7 +111,7 @@ def test_rows_that_are_changed_keep_their_ids(spark: SparkSession, warehouse: Pa
     }  # fmt: skip
 
 
-def test_a_query_for_ids_reads_no_file_without_them(spark: SparkSession, warehouse: Path) -> None:
+def test_a_query_for_ids_reads_no_file_and_no_manifest_without_them(spark: SparkSession, warehouse: Path) -> None:
     options = "'row-tracking.enabled'='true', 'data-evolution.enabled'='true', 'write-only'='true'"
     spark.sql(f"CREATE TABLE tracked.db.ids (k INT) TBLPROPERTIES ({options})")
     for k in (0, 1, 2):
@@ -121,6 +121,8 @@ def test_a_query_for_ids_reads_no_file_without_them(spark: SparkSession, warehou
     assert latest is not None
     (gone,) = (entry.file.file_name for entry in entries.live_entries(latest) if entry.file.first_row_id == 1)
     next(warehouse.rglob(gone)).unlink()
+    (manifest,) = (meta.file_name for meta in entries.data_manifests(latest) if meta.min_row_id == 1)
+    next(warehouse.rglob(manifest)).unlink()
     for condition, found in (("= 2", [2]), ("IN (0, 2)", [0, 2]), ("= 0 OR _ROW_ID > 1", [0, 2]), ("> 7", [])):
         rows = spark.sql(f"SELECT k FROM tracked.db.ids WHERE _ROW_ID {condition}").collect()
         assert sorted(row.k for row in rows) == found

@@ -15,7 +15,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import FILE_PATH, METADATA_COLUMNS, metadata_fields, refuse_merged_splits
-from paimon_spark.read.metadata_pruning import prune_by_metadata, pruned_metadata_fields
+from paimon_spark.read.metadata_pruning import prune_by_metadata, pruned_metadata_fields, row_id_predicate
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, resolve_source
@@ -111,7 +111,8 @@ class ScanPlan:
             self.table.snapshots.check_table_there()
         columns = tuple(self._read_fields())
         table, source = self.read_table, self.source
-        plan = TableScan(table, source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
+        scan = TableScan(table, source, self.view, columns, self.predicate, cores_here(), self.limit)
+        plan = replace(scan, row_ids=row_id_predicate(self.metadata_predicates)).plan()
         if self.metadata_predicates:
             plan = prune_by_metadata(plan, self.metadata_predicates)
         plan = self._of_known_partitions(plan)
