@@ -23,7 +23,7 @@ from paimon_spark.errors import (
     CommitStateUnknownError,
     PaimonError,
 )
-from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
+from paimon_spark.maintain.compact.compaction import Executor, compact, compact_beside_others, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.maintain.compact.scope import scope_of
 from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles
@@ -273,8 +273,8 @@ def test_rows_appended_meanwhile_stay(tmp_path: Path, *, primary: bool) -> None:
     assert rows(table)[77] == "new"
 
 
-def appended(path: Path) -> FileStoreTable:
-    table = make_table(path, bucket="-1")
+def appended(path: Path, **options: str) -> FileStoreTable:
+    table = make_table(path, bucket="-1", **options)
     for version in range(6):
         write(table, {version * 10: f"{version}"})
     return table
@@ -305,6 +305,31 @@ def test_files_taken_away_meanwhile_are_a_conflict(tmp_path: Path, rival: str, *
     assert data_files(table) == needed(table), "what the loser wrote is gone"
     compact(table)
     assert rows(table) == seen[0][0]
+
+
+@pytest.mark.parametrize("rival", RIVALS)
+@pytest.mark.parametrize("kind", ["keys", "append", "evolving"])
+def test_a_compaction_that_lost_is_planned_again(tmp_path: Path, rival: str, kind: str) -> None:
+    """`CALL sys.compact` and the methods give no conflict while others compact or rewrite the same files once."""
+    path, evolving = tmp_path / "t", {"row_tracking__enabled": "true", "data_evolution__enabled": "true"}
+    table = keyed(path) if kind == "keys" else appended(path, **(evolving if kind == "evolving" else {}))
+    seen: list[dict[int, str]] = []
+
+    def act() -> None:
+        if not seen:
+            RIVALS[rival](table)
+            seen.append(rows(table))
+
+    compact_beside_others(table, execute=after_rewriting(act))
+    assert rows(table) == seen[0]
+    assert data_files(table) == needed(table), "what the lost attempts wrote is gone"
+    assert len(live(table)) <= table.options.bucket or len(live(table)) <= 1
+    always = after_rewriting(lambda: (compact(table), write(table, {1: "x", 2: "x"})))
+    hurried = table.with_options({"commit.max-retries": "2", "commit.max-retry-wait": "1 ms"})
+    if rival == "compaction" and kind != "append":  # which would join more files than two
+        write(table, {1: "x", 2: "x"})
+        with pytest.raises(CommitConflictError, match=r"was run 3 times .*each time another commit changed"):
+            compact_beside_others(hurried, execute=always)
 
 
 def test_compactions_race(tmp_path: Path) -> None:

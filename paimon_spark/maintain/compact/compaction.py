@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import UnsupportedError
@@ -105,6 +106,17 @@ def compact(
         return None
     with undone_where_void(work.discard):
         return commit(table, messages, commit_user=after_write_of, after_commit=after)
+
+
+def compact_beside_others(
+    table: FileStoreTable, scope: CompactScope | None = None, *, full: bool = True, execute: Executor = rewrite_here
+) -> int | None:
+    """Compact a table, again from a fresh plan where another commit took away files that were read; as `compact`.
+
+    Raises:
+        CommitConflictError: other commits were faster every time; nothing is changed and no file is left.
+    """
+    return run_again(table, lambda _: compact(table, scope, full=full, execute=execute))
 
 
 def check_compactable(table: FileStoreTable) -> None:
