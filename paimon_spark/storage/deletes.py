@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from paimon_spark.storage import silence
+
 BULK: Final = frozenset({"s3", "gs", "oss"})
 """Schemes whose stores delete many objects with one request."""
 
@@ -30,16 +32,21 @@ def quietly(opened: Callable[[], tuple[Any, str]], scheme: str, *, recursive: bo
         scheme: in fsspec's spelling.
         recursive: the key is a directory's.
     """
+    store = None
     try:
         store, key = opened()
+        if silence.rests(store):
+            return False
         if recursive:
             delete_tree(store, scheme, key)
         else:
             store.rm_file(key)
     except FileNotFoundError:
         return True
-    except Exception:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+    except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+        silence.noticed(store, error)
         return False
+    silence.answered(store)
     return True
 
 
@@ -92,12 +99,13 @@ def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
     for start in range(0, len(keys), _MOST_IN_BULK):
         positions = range(start, min(start + _MOST_IN_BULK, len(keys)))
         some = [keys[position] for position in positions]
-        if any(map(is_pattern, some)):
+        if any(map(is_pattern, some)) or silence.rests(store):
             left += positions
             continue
         try:
             store.rm(some)
-        except (OSError, ValueError):  # one missing or protected object may make the whole request fail
+        except (OSError, ValueError) as error:  # one missing or protected object may make the whole request fail
+            silence.noticed(store, error)
             left += positions
     return left
 

@@ -284,14 +284,17 @@ class FsspecFileIO(FileIO):
         """The whole object."""
         return self.read_listed(path)
 
-    @named
     def read_listed(self, path: str, entry: FileStatus | None = None) -> bytes:
         """The whole object; what is kept of the version that was listed is not read again."""
         data = KEPT.get(self, path, entry)
         if data is None:
-            data = store_requests.read_whole(self.filesystem(path), self.scheme, self._key(path))
+            data = self._read_whole(path)
             KEPT.put(self, self.scheme, path, data, entry)
         return data
+
+    @named
+    def _read_whole(self, path: str) -> bytes:
+        return store_requests.read_whole(self.filesystem(path), self.scheme, self._key(path))
 
     @property
     def lists_versions(self) -> bool:

@@ -8,6 +8,8 @@ import random
 import time
 from typing import Any, Final
 
+from paimon_spark.storage import silence
+
 CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 15
 """After so long without a byte a request is given up, and sent again."""
@@ -27,6 +29,17 @@ class GcsFiles(_Any):  # type: ignore[misc]
     """gcsfs's file system whose requests end in a bounded time; the option `fs.requests_timeout` is heeded."""
 
     requests_timeout: Any
+    hurried = False
+    """Whether the store is silent: then a request is sent once, and waits shortly."""
+    _given_timeout: Any = None
+
+    def hurry(self, hurried: bool) -> None:
+        """Wait shortly from now on, or as long as ever."""
+        if hurried:
+            self._given_timeout, self.requests_timeout = self.requests_timeout, _timeout(silence.ANSWER_SECONDS)
+        else:
+            self.requests_timeout = self._given_timeout
+        self.hurried = hurried
 
     async def _request(self, *given: Any, **more: Any) -> Any:
         from gcsfs.core import GCSFileSystem
@@ -40,12 +53,17 @@ class GcsFiles(_Any):  # type: ignore[misc]
             except Exception as error:
                 most = _ATTEMPTS_OF_TOKENS if getattr(error, "code", None) == _NO_TOKEN else ATTEMPTS
                 late = attempt >= most or time.monotonic() - begun > LAST_ATTEMPT_SECONDS
-                if late or not (is_retriable(error) or isinstance(error, TimeoutError)):
+                silent = isinstance(error, TimeoutError)
+                if late or (silent and self.hurried) or not (silent or is_retriable(error)):
                     raise
             await asyncio.sleep(min(random.random() + 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS))
 
     def _bound(self) -> None:
         if self.requests_timeout is None:
-            from aiohttp import ClientTimeout
+            self.requests_timeout = _timeout(ANSWER_SECONDS)
 
-            self.requests_timeout = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=ANSWER_SECONDS)
+
+def _timeout(answer_seconds: float) -> Any:
+    from aiohttp import ClientTimeout
+
+    return ClientTimeout(total=None, sock_connect=min(CONNECT_SECONDS, answer_seconds), sock_read=answer_seconds)

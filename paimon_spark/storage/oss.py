@@ -6,16 +6,20 @@ An object is created exclusively by ``x-oss-forbid-overwrite``, which OSS ignore
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.storage import silence
 
 _FORBID: Final = {"x-oss-forbid-overwrite": "true"}
 _PART_BYTES: Final = 16 * 1024 * 1024
 _SILENT_SECONDS: Final = 8
-"""After so long without an answer a request is given up, and sent twice more."""
+"""After so long without an answer a request is given up, and sent again."""
+_ATTEMPTS: Final = 3
 _EXISTS: Final = "FileAlreadyExists"
 _PLAIN_BUCKETS: Final[set[tuple[str, str]]] = set()
 _LOCK: Final = threading.Lock()
@@ -28,6 +32,30 @@ class OssFiles(_Any):  # type: ignore[misc]
     """ossfs's file system with files that appear whole."""
 
     protocol = "oss"
+    hurried = False
+    """Whether the store is silent: then a request is sent once, and waits shortly."""
+
+    def hurry(self, hurried: bool) -> None:
+        """Wait shortly from now on, or as long as ever."""
+        self.hurried = hurried
+
+    def _call_oss(self, method_name: str, *given: Any, **more: Any) -> Any:
+        return super()._call_oss(method_name, *given, retry=self._attempts(), **more)
+
+    def _attempts(self) -> int:
+        return 1 if self.hurried else _ATTEMPTS
+
+    def _read(self, deed: Callable[[], Any]) -> Any:
+        """What is read by several requests, or as it comes; where a connection ends meanwhile, all of it anew."""
+        from oss2.exceptions import OssError, RequestError
+
+        try:
+            for _ in range(self._attempts() - 1):
+                with contextlib.suppress(RequestError):
+                    return deed()
+            return deed()
+        except OssError as error:
+            raise _translated(error) from error
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -36,7 +64,8 @@ class OssFiles(_Any):  # type: ignore[misc]
 
     def _get_bucket(self, bucket_name: str, connect_timeout: Any = None) -> Any:
         try:
-            return super()._get_bucket(bucket_name, connect_timeout or _SILENT_SECONDS)
+            wait = silence.ANSWER_SECONDS if self.hurried else _SILENT_SECONDS
+            return super()._get_bucket(bucket_name, connect_timeout or wait)
         except FileNotFoundError:
             raise FileNotFoundError(f"The bucket {bucket_name} does not exist: no bucket has such a name") from None
 
@@ -67,11 +96,8 @@ class OssFiles(_Any):  # type: ignore[misc]
         return found if detail else [entry["name"] for entry in found]
 
     def _listed(self, bucket: str, prefix: str, delimiter: str = "/") -> list[dict[str, Any]]:
-        iterator = self._call_oss("ObjectIteratorV2", bucket=bucket, prefix=prefix, delimiter=delimiter, max_keys=1000)
-        try:
-            return [_entry(bucket, each) for each in iterator]
-        except Exception as error:
-            raise _translated(error) from error
+        asked = {"bucket": bucket, "prefix": prefix, "delimiter": delimiter, "max_keys": 1000}
+        return self._read(lambda: [_entry(bucket, each) for each in self._call_oss("ObjectIteratorV2", **asked)])  # type: ignore[no-any-return]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """The entry of an object, or of a directory."""
@@ -128,7 +154,8 @@ class OssFiles(_Any):  # type: ignore[misc]
         """The bytes of an object, or of a part of it; ``end`` is not among them."""
         bucket, key = self.split_path(path)
         part = None if start is None and end is None else (start or 0, None if end is None else end - 1)
-        return self._call_oss("get_object", key, bucket=bucket, byte_range=part).read()
+        asked = {"bucket": bucket, "byte_range": part}
+        return self._read(lambda: self._call_oss("get_object", key, **asked).read())
 
     def get_object(self, path: str, start: int, end: int) -> Any:
         """What an open file asks for."""

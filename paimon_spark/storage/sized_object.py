@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from paimon_spark.storage import silence
 from paimon_spark.storage.read_ahead import SMALL_FILE_BYTES, Fetch, Range, RangesAhead, check_size
 from paimon_spark.storage.store_errors import NamedErrorsFile, translated
 
@@ -21,7 +22,7 @@ class SizedObject:
     """An object of known size; a small object comes with the first read."""
 
     def __init__(self, store: Any, key: str, size: int, read_whole: Callable[[], bytes]) -> None:
-        self._store = store
+        self.fs = store
         self._key = key
         self._size = size
         self._read_whole = read_whole
@@ -57,7 +58,7 @@ class SizedObject:
 
     def _read(self, start: int, end: int) -> bytes:
         found = None if self._ahead is None else self._ahead.read(start, end)
-        return self._store.cat_file(self._key, start=start, end=end) if found is None else found
+        return self.fs.cat_file(self._key, start=start, end=end) if found is None else found
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to a place."""
@@ -117,8 +118,9 @@ def fetch(store: Any, key: str, start: int | None = None, end: int | None = None
 class NamedFetch:
     """Bytes that were asked for, with the errors of the store translated."""
 
-    def __init__(self, begun: Fetch, path: str, secrets: tuple[str, ...]) -> None:
+    def __init__(self, begun: Fetch, store: Any, path: str, secrets: tuple[str, ...]) -> None:
         self._begun = begun
+        self._store = store
         self._path = path
         self._secrets = secrets
 
@@ -127,6 +129,7 @@ class NamedFetch:
         try:
             return bytes(self._begun.result())
         except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+            silence.noticed(self._store, error)
             raise translated(error, self._path, self._secrets) from None
 
     def cancel(self) -> bool:

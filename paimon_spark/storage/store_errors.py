@@ -21,6 +21,7 @@ from paimon_spark.errors import (
     StorageDeniedError,
     StorageError,
 )
+from paimon_spark.storage import silence
 from paimon_spark.storage.store_answers import refused
 from paimon_spark.storage.store_options import PIP_COMMAND, redact
 
@@ -88,6 +89,8 @@ class _Store(Protocol):
 
 
 _S = TypeVar("_S", bound=_Store)
+_WITHOUT_REQUEST: Final = frozenset({"open_input", "open_output", "fetch"})
+"""Methods of a store that may send none."""
 
 
 def named(method: Callable[Concatenate[_S, str, _P], _R]) -> Callable[Concatenate[_S, str, _P], _R]:
@@ -96,13 +99,24 @@ def named(method: Callable[Concatenate[_S, str, _P], _R]) -> Callable[Concatenat
     @functools.wraps(method)
     def call(self: _S, path: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
-            return method(self, path, *args, **kwargs)
+            found = method(self, path, *args, **kwargs)
         except PaimonError:
             raise
         except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+            if silence.says_silence(error):
+                silence.noticed(_opened(self, path), error)
             raise translated(error, path, self.secrets(), _hint(self)) from None
+        if silence.is_any() and method.__name__ not in _WITHOUT_REQUEST:
+            silence.answered(_opened(self, path))
+        return found
 
     return call
+
+
+def _opened(store: object, path: str) -> Any:
+    """The file system of fsspec; None for a local disk."""
+    opened = getattr(store, "filesystem", None)
+    return None if opened is None else opened(path)
 
 
 def _hint(store: object) -> str:
@@ -241,6 +255,7 @@ class NamedErrorsFile:
         except PaimonError:
             raise
         except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+            silence.noticed(getattr(self._file, "fs", None), error)
             raise translated(error, self._path, self._secrets) from None
 
     def read(self, size: int = -1) -> Any:

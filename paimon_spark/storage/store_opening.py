@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Final, cast
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.storage import silence
 from paimon_spark.storage.azure import AzureFiles
 from paimon_spark.storage.gcs import GcsFiles
 from paimon_spark.storage.hdfs import open_hdfs
@@ -54,6 +55,20 @@ def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> An
         raise not_opened(error, scheme, path, secret_values(storage_options.items())) from None
     if scheme == "s3":
         store.retries = 1  # s3fs would do all of botocore's attempts five times over
+    return _as_it_answers(store, scheme, options)
+
+
+def _as_it_answers(store: Any, scheme: str, options: Mapping[str, Any]) -> Any:
+    """A store whose waits are short as long as it is silent."""
+    silent = silence.is_silent(store)
+    if scheme == "s3" and silent:
+        waits = {"connect_timeout": silence.CONNECT_SECONDS, "read_timeout": silence.ANSWER_SECONDS}
+        bounds = {**options.get("config_kwargs", {}), **waits, "retries": {"mode": "standard", "total_max_attempts": 1}}
+        other = type(store)(use_listings_cache=False, **{**options, "config_kwargs": bounds})
+        other.retries = 1
+        return silence.replace(store, other)
+    if hasattr(store, "hurry") and store.hurried is not silent:
+        store.hurry(silent)
     return store
 
 

@@ -53,7 +53,7 @@ def fetch_whole(store: Any, scheme: str, key: str, path: str, secrets: tuple[str
     """Begin to read an object with one request; None where the client of the store can only wait."""
     if scheme not in SIZED or not can_fetch(store):
         return None
-    return NamedFetch(fetch(store, key, **_in_one(store, scheme)), path, secrets)
+    return NamedFetch(fetch(store, key, **_in_one(store, scheme)), store, path, secrets)
 
 
 def _in_one(store: Any, scheme: str) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.commit import publish
+from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage import azure, gcs, oss
+from paimon_spark.storage import azure, gcs, oss, silence
 from paimon_spark.storage.store_options import S3_BOUNDS
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.table import FileStoreTable
@@ -33,20 +34,26 @@ def faults(store: tuple[StoreServer, StoreServer, Faults]) -> Iterator[Faults]:
     store[2].rule = None
 
 
+_ATTEMPTS = 2
+
+
 @pytest.fixture(autouse=True, scope="module")
 def short_waits() -> Iterator[None]:
     """A second is long on one machine, and a server that is asked again need not rest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gcs, "ANSWER_SECONDS", 2)
+        patch.setattr(silence, "ANSWER_SECONDS", 0.5)
+        patch.setattr(publish, "LONGEST_UNCLEAR_SECONDS", 2)
+        patch.setattr(gcs, "ANSWER_SECONDS", 1.5)
         patch.setattr(gcs, "LAST_ATTEMPT_SECONDS", 3)
         patch.setattr(gcs, "_LONGEST_PAUSE_SECONDS", 0.1)
         patch.setattr("azure.storage.blob._shared.policies_async.ExponentialRetry.get_backoff_time", lambda *_: 0.1)
         patch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.1)
-        patch.setattr(azure, "ANSWER_SECONDS", 2)
-        patch.setattr(azure, "RETRIES", 1)
-        patch.setattr(oss, "_SILENT_SECONDS", 2)
-        patch.setitem(cast("dict[str, Any]", S3_BOUNDS), "read_timeout", 2)
-        patch.setitem(S3_BOUNDS["retries"], "total_max_attempts", 2)
+        patch.setattr(azure, "ANSWER_SECONDS", 1.5)
+        patch.setattr(azure, "RETRIES", _ATTEMPTS - 1)
+        patch.setattr(oss, "_SILENT_SECONDS", 1.5)
+        patch.setattr(oss, "_ATTEMPTS", _ATTEMPTS)
+        patch.setitem(cast("dict[str, Any]", S3_BOUNDS), "read_timeout", 1.5)
+        patch.setitem(S3_BOUNDS["retries"], "total_max_attempts", _ATTEMPTS)
         yield
 
 
@@ -90,7 +97,7 @@ def test_a_snapshot_is_published_once(
     assert rows_of(found) == {0: 0, 1: 1}
 
 
-@pytest.mark.parametrize(("store", "fault"), [("gcs", "reset"), ("s3", 503)], indirect=["store"])
+@pytest.mark.parametrize(("store", "fault"), [("gcs", "reset"), ("oss", "reset"), ("s3", 503)], indirect=["store"])
 def test_faults_all_the_time_are_waited_out(
     store: tuple[StoreServer, StoreServer, Faults], faults: Faults, table: FileStoreTable, fault: Fault
 ) -> None:
@@ -153,11 +160,29 @@ def test_a_denial_in_the_middle_is_a_clear_error(
 def test_silence_is_a_clear_error(
     store: tuple[StoreServer, StoreServer, Faults], faults: Faults, table: FileStoreTable
 ) -> None:
-    for deed in (lambda: insert(table, {1: 1}), lambda: rows_of(table)):
-        faults.always("silent", "PUT|POST|GET|HEAD", "")
-        with pytest.raises(PaimonError, match="does not answer"):
-            deed()
-        faults.rule = None
-    assert truth(store).snapshots.ids() == [1]
+    faults.always("silent", "PUT|POST|GET|HEAD", "")
+    with pytest.raises(PaimonError, match="does not answer"):
+        rows_of(table)
+    faults.rule = None
     assert insert(table, {1: 1}) == 2
+    assert rows_of(truth(store)) == {0: 0, 1: 1}
+
+
+@pytest.mark.parametrize("store", OF_HTTP, indirect=True)
+def test_a_store_that_falls_silent_is_waited_for_once(
+    store: tuple[StoreServer, StoreServer, Faults], faults: Faults, table: FileStoreTable
+) -> None:
+    """What goes on after a request that was given up asks once, and deletes nothing: minutes would add up."""
+    for part in ("manifest-list", "snapshot-2"):
+        faults.once("silent", "PUT|POST", part)
+        begins = faults.rule
+        assert begins is not None
+        faults.rule = lambda *request, begins=begins: "silent" if faults.met else begins(*request)
+        with pytest.raises(CommitError, match="does not answer"):
+            insert(table, {1: 1})
+        assert len(faults.met) <= _ATTEMPTS + 1
+        faults.rule = None
+        assert truth(store).snapshots.ids() == [1]
+    assert insert(table, {1: 1}) == 2
+    assert not silence.is_any()
     assert rows_of(truth(store)) == {0: 0, 1: 1}
