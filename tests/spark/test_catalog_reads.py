@@ -11,7 +11,7 @@ import paimon_spark
 from paimon_spark.table import schema_store
 from tests.support.plan_texts import calls_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("reads_by_tasks")]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")

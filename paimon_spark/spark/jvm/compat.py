@@ -202,6 +202,7 @@ JOIN = SparkClass(f"{_PLANS}.Join", methods=("condition", "joinType", "left", "r
 JOINED_ROW = SparkClass(f"{_EXPRESSIONS}.JoinedRow", methods=("apply",), constructors=(0,))
 ONE_ROW = SparkClass(f"{_PLANS}.OneRowRelation")
 PROJECT = SparkClass(f"{_PLANS}.Project", constructors=(2,))
+PRUNING_QUERY = SparkClass(f"{_EXPRESSIONS}.DynamicPruningSubquery", methods=("buildQuery", "withNewPlan"))
 LOCAL_TABLE_SCAN = SparkClass(f"{_SQL}.execution.LocalTableScanExec", methods=("stringArgs",), constructors=(3, 4))
 STRATEGY = SparkClass(f"{_SQL}.execution.SparkStrategy", methods=("apply",))
 TREE_NODE_TAG = SparkClass(f"{_SQL}.catalyst.trees.TreeNodeTag", constructors=(1,))

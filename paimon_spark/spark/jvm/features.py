@@ -134,7 +134,10 @@ ROW_FUNCTIONS = Feature(
 )  # fmt: skip
 LOCAL_ROWS = Feature(
     "rows without a job", "what metadata answers costs a Spark job",
-    (c.EXPERIMENTAL_METHODS, c.LOCAL_RELATIONS_RULE, c.LOCAL_RELATION, c.SCAN_RELATION, c.RULE, c.SOURCE_LOADER),
+    (
+        c.EXPERIMENTAL_METHODS, c.LOCAL_RELATIONS_RULE, c.LOCAL_RELATION, c.SCAN_RELATION, c.PRUNING_QUERY, c.RULE,
+        c.TREE_NODE_TAG, c.SOURCE_LOADER,
+    ),
 )  # fmt: skip
 POSITION_FILTERS = Feature(
     "filters of deletion vectors", "files with deletion vectors are read by Paimon's reader, which is slower",
@@ -194,7 +197,7 @@ LOCAL_CHANGES = Feature(
 )  # fmt: skip
 DRIVER_READS = Feature(
     "few rows read by the driver", "LIMIT, and rows by their keys, cost a Spark job",
-    (*LOCAL_ROWS.members, c.ARROW_CONVERTERS, c.UNSAFE_PROJECTION, c.STRATEGY, c.LOCAL_TABLE_SCAN, c.TREE_NODE_TAG),
+    (*LOCAL_ROWS.members, c.ARROW_CONVERTERS, c.UNSAFE_PROJECTION, c.STRATEGY, c.LOCAL_TABLE_SCAN),
 )  # fmt: skip
 REBALANCED_WRITES = Feature(
     "shuffles by partition", "every task of a write leaves a file in every partition of a table without buckets",

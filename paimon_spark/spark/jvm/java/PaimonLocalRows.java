@@ -1,6 +1,9 @@
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
@@ -20,7 +23,29 @@ public final class PaimonLocalRows extends Rule {
             return plan;
         }
         tagged(changed);
-        return PaimonGivenRows.evaluated(changed, false);
+        TreeNode evaluated = PaimonGivenRows.evaluated(changed, false);
+        return (TreeNode) (Object) ((QueryPlan) (Object) evaluated).transformAllExpressions(new PruningQueries(this));
+    }
+
+    /** The build side of a join, which stands once more in a filter of partitions: Spark finds that it is the same. */
+    static final class PruningQueries extends scala.runtime.AbstractPartialFunction {
+        private final PaimonLocalRows rule;
+
+        PruningQueries(PaimonLocalRows rule) {
+            this.rule = rule;
+        }
+
+        public boolean isDefinedAt(Object node) {
+            return node instanceof DynamicPruningSubquery;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            if (!isDefinedAt(node)) {
+                return otherwise.apply(node);
+            }
+            DynamicPruningSubquery query = (DynamicPruningSubquery) node;
+            return query.withNewPlan((LogicalPlan) (Object) rule.apply((TreeNode) (Object) query.buildQuery()));
+        }
     }
 
     /** What was read, told to all that may become given rows: a node that replaces another one takes its tags. */
