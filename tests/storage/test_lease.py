@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 from paimon_spark.storage import lease
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.lease import PREFIX, LeaseHeldError
+from tests.support.faults import FaultyFileIO
 
 
 @pytest.fixture
@@ -154,3 +155,25 @@ def test_a_lease_is_renewed(directory: str, monkeypatch: pytest.MonkeyPatch) -> 
         path, beats = Path(directory) / leases(directory)[0], set()
         while len(beats) < 3:
             beats.add(json.loads(path.read_bytes())["beat"])
+
+
+def test_a_lease_is_kept_on_a_slow_store(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call takes 2 seconds, in a fifteenth of the time: the holder renews its lease, and nobody takes it."""
+
+    class Slow(FaultyFileIO):
+        def _call(self, name: str, deed: Callable[[], Any]) -> Any:  # type: ignore[override]
+            time.sleep(2 / 15)
+            return deed()
+
+    monkeypatch.setattr(lease, "_BEAT_SECONDS", 5 / 15)
+    monkeypatch.setattr(lease, "_DEAD_SECONDS", 30 / 15)
+    monkeypatch.setattr(lease, "_process_is_gone", lambda name, content: False)
+    store = Slow(FileIO.for_path(directory))
+    with (
+        lease.lease(store, directory, "a rollback", wait_seconds=0),
+        pytest.raises(LeaseHeldError, match="a rollback"),
+        lease.lease(store, directory, "an expiry", wait_seconds=60 / 15),
+    ):
+        pytest.fail("two hold it")
+    with lease.lease(store, directory, "an expiry", wait_seconds=60 / 15):
+        assert len(leases(directory)) == 1

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _NO_WATERMARK = -(2**63)
 _FOLLOWERS_SECONDS = 60.0
+_MOST_FOLLOWERS = 1000
 _PAUSE_SECONDS = 0.01
 
 
@@ -188,10 +189,10 @@ def delete_later(table: FileStoreTable, kept_id: int, later: Sequence[int], *, f
         later: the snapshots after it, ascending.
         final_id: the latest snapshot when all is done, if it is another one (fast-forward).
     """
-    end = time.monotonic() + _FOLLOWERS_SECONDS
-    while later:
+    for _ in range(_MOST_FOLLOWERS if later else 0):
         for snapshot_id in reversed(later):
             table.file_io.delete_quietly(table.paths.snapshot_path(snapshot_id))
+        end = time.monotonic() + _FOLLOWERS_SECONDS  # however long the deletions took
         while True:
             last_id, later = _followers(table, kept_id)
             if not later or time.monotonic() > end:
