@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
@@ -19,6 +20,7 @@ from paimon_spark.options.option import parse_duration
 SITE: Final = "hive-site.xml"
 _URIS: Final = "hive.metastore.uris"
 _DEFAULT_PORT: Final = 9083
+_MOST_SITES: Final = 32
 _CLIENT_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _REFUSED: Final = {
     "hive.metastore.sasl.enabled": ("true", "Kerberos"),
@@ -102,14 +104,20 @@ def _seconds(text: str) -> float:
     return float(text) if re.fullmatch(r"\s*\d+\s*", text) else parse_duration(text).total_seconds()
 
 
-def _site(folder: str) -> dict[str, str]:
+def _site(folder: str) -> Mapping[str, str]:
     path = os.path.join(folder.removeprefix("file://"), SITE)
     try:
-        tree = ElementTree.parse(path)
+        found = os.stat(path)
+        return _parsed(path, found.st_mtime_ns, found.st_size)
     except (OSError, ElementTree.ParseError) as error:
         raise OptionError(f"'hive-conf-dir' = '{folder}' has no {SITE} that can be read: {error}") from None
+
+
+@lru_cache(_MOST_SITES)
+def _parsed(path: str, _mtime: int, _size: int) -> Mapping[str, str]:
+    """The settings in a file, which is read once as long as it does not change: each load of a table asks for them."""
     found = {}
-    for entry in tree.iter("property"):
+    for entry in ElementTree.parse(path).iter("property"):
         name, value = entry.findtext("name"), entry.findtext("value")
         if name and value is not None:
             found[name.strip()] = value.strip()

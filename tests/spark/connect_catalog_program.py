@@ -240,6 +240,26 @@ def other_sessions() -> None:
             other.client.close()
 
 
+def views_of(database: str) -> None:
+    """Views of a database whose table t has the keys 1 and 3."""
+    spark.sql(
+        f"CREATE VIEW {database}.v (id COMMENT 'a key', n) AS SELECT k, 'x' AS m FROM {database}.t VERSION AS OF 1"
+    )
+    spark.sql(f"CREATE VIEW {database}.w AS SELECT max(id) AS top FROM {database}.v")
+    equal(rows(spark.sql(f"SELECT v.*, w.top FROM {database}.v CROSS JOIN {database}.w WHERE id = 1")), [(1, "x", 2)])
+    equal(rows(spark.table(f"{database}.v")), [(1, "x"), (2, "x")])
+    spark.sql(f"ALTER VIEW {database}.v SET TBLPROPERTIES ('a' = 'b')")
+    spark.sql(f"ALTER VIEW {database}.w AS SELECT count(*) AS number FROM {database}.v")
+    equal(rows(spark.sql(f"SELECT number FROM {database}.w")), [(2,)])
+    equal([row.viewName for row in spark.sql(f"SHOW VIEWS IN {database}").collect()], ["v", "w"])
+    equal(rows(spark.sql(f"DESCRIBE {database}.v"))[0][2], "a key")
+    equal(spark.catalog.tableExists(f"{database}.v"), True)
+    fails(Exception, "is a view", lambda: spark.sql(f"INSERT INTO {database}.v VALUES (1, 'y')"))
+    for name in ("v", "w"):
+        spark.sql(f"DROP VIEW {database}.{name}")
+    fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table(f"{database}.v").collect())
+
+
 @check
 def a_catalog_of_a_database() -> None:
     """Its tables have names there, whatever makes them."""
@@ -255,6 +275,7 @@ def a_catalog_of_a_database() -> None:
     writer.trigger(availableNow=True).toTable("named.d.streamed").awaitTermination()
     for name in ("t", "saved", "streamed"):
         equal(ids(f"named.d.{name}"), [1, 2, 3])
+    views_of("named.d")
     with closing(sqlite3.connect(root / "catalog.db")) as database:
         names = database.execute("SELECT table_name FROM paimon_tables ORDER BY 1").fetchall()
         equal(names, [("saved",), ("streamed",), ("t",)])
@@ -275,6 +296,8 @@ def a_catalog_of_a_server() -> None:
     writer.trigger(availableNow=True).toTable("served.c.streamed").awaitTermination()
     for name in ("t", "streamed"):
         equal(ids(f"served.c.{name}"), [1, 3])
+    views_of("served.c")
+    for name in ("t", "streamed"):
         spark.sql(f"DROP TABLE served.c.{name}")
     spark.sql("DROP DATABASE served.c")
 
@@ -293,6 +316,7 @@ def a_catalog_of_hive() -> None:
     for name in ("t", "x"):
         equal(ids(f"hive.by_connect.{name}"), [1, 3])
     equal((root / "outside/snapshot/snapshot-1").exists(), True)
+    views_of("hive.by_connect")
     spark.sql("DROP DATABASE hive.by_connect CASCADE")
 
 

@@ -25,6 +25,7 @@ from paimon_spark.spark.text.databases import named_database
 from paimon_spark.spark.text.descriptions import struct_of
 from paimon_spark.spark.text.queries import read_table
 from paimon_spark.spark.text.statement import run_statement
+from paimon_spark.spark.text.view_rows import view_named
 from paimon_spark.spec.filter_text import literal_text, quoted_name
 from paimon_spark.spec.name_pattern import matching
 
@@ -177,7 +178,9 @@ def _table_exists(context: Context, tableName: str, dbName: str | None = None) -
     name = new_or_there(context, whole)
     if name is None:
         return _ELSEWHERE
-    return True if name.exists() else len(parts_of(whole)) < 3 and _ELSEWHERE
+    if name.exists() or view_named(context, name) is not None:
+        return True
+    return len(parts_of(whole)) < 3 and _ELSEWHERE
 
 
 def _create_table(

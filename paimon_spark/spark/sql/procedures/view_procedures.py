@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import OptionError, PaimonError
+from pyspark.errors import AnalysisException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.session.pyspark_members import analyzed_text
 from paimon_spark.spark.sql.procedures.procedure import DONE, Argument, CallContext, Procedure
 from paimon_spark.spark.sql.statement_tokens import split_name
@@ -57,7 +60,13 @@ def _run(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, 
         lambda query: spark.sql(query).schema,
         partial(_temporary_views, spark),
     )
-    return run_view_statement(found, statement)
+    try:
+        return run_view_statement(found, statement)
+    except CapturedException:
+        raise
+    except AnalysisException as error:  # made here: Java has no such exception to show
+        kind = TableNotFoundError if "NOT_FOUND" in (error.getCondition() or "") else SchemaError
+        raise kind(str(error)) from None
 
 
 def _temporary_views(spark: SparkSession, query: str) -> list[str]:
