@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from hypothesis import settings
 
-from tests.support import seeds
+from tests.support import class_archive, seeds
 from tests.support.selection import by_length, choose_quick
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ settings.load_profile("shared_machine")
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 # As in pyproject.toml, for the JVMs of the processes that tests start: their jobs are short too.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JAVA_TOOL_OPTIONS", class_archive.JVM_OPTIONS)
+# Where tests/run.py has made the archive of Spark's classes, each driver maps it.
+os.environ.setdefault(class_archive.VARIABLE, class_archive.java_options(class_archive.archive_file()))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,6 +83,27 @@ def leave_foreign_errors() -> None:
         return convert(error)
 
     captured.convert_exception = convert_own
+
+
+def look_up_once() -> None:
+    """Let py4j find its class for type tests once for a JVM, and not in three calls for each test.
+
+    PySpark tests each Java exception against 20 classes. To look for `py4j` the JVM searches 280 jars ten times: two
+    thirds of all look-ups of names in a test file.
+    """
+    from py4j import java_gateway
+
+    original = java_gateway.is_instance_of
+    helpers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    def is_instance_of(gateway: Any, java_object: Any, java_class: Any) -> bool:
+        if not isinstance(java_class, str):
+            return bool(original(gateway, java_object, java_class))
+        if gateway not in helpers:
+            helpers[gateway] = gateway.jvm.py4j.reflection.TypeUtil
+        return bool(helpers[gateway].isInstanceOf(java_class, java_object))
+
+    java_gateway.is_instance_of = is_instance_of
 
 
 @pytest.fixture(scope="session")
@@ -154,6 +178,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     options.set("spark.driver.extraJavaOptions", f"{java} -Dderby.system.home={warehouse}")
     session: SparkSession = request.getfixturevalue("spark_session")
     session.sparkContext.setLogLevel("OFF")
+    look_up_once()
 
     import paimon_spark
 

@@ -1,8 +1,9 @@
 """The tests, from nothing: `python3 tests/run.py` on a machine with Python 3.11 or later, pip and Java 17.
 
-Stdlib only. Makes `.venv`, installs the package into it, makes the environments of the peers, then runs ruff, mypy and
-pytest, whose tests up to four processes share. Arguments go to pytest (`python3 tests/run.py tests/spec -x`; `-n 0` for
-one process). Every step that fails is named at the end; the exit code says whether there was one.
+Stdlib only. Makes `.venv`, installs the package into it, makes the environments of the peers and the archive of Spark's
+classes (`tests/support/class_archive.py`), then runs ruff, mypy and pytest, whose tests up to four processes share.
+Arguments go to pytest (`python3 tests/run.py tests/spec -x`; `-n 0` for one process). Every step that fails is named at
+the end; the exit code says whether there was one.
 
 `python3 tests/run.py --quick` is for the loop of a person at work: one test of each behaviour, no peers, no JVM but a
 Spark session in each of two processes.
@@ -106,6 +107,7 @@ def main(arguments: list[str]) -> int:
         make_environments.main([])
     if ours.coverage:
         pytest_arguments = ["--cov", "--cov-report=term", *pytest_arguments]
+    subprocess.run([str(python), "-m", "tests.support.class_archive"], cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
     failed = []
     for name, command in steps(python, pytest_arguments).items():
         print(f"\n== {name} ({time.monotonic() - begin:.0f} s)", flush=True)
