@@ -83,6 +83,8 @@ KEYED = {
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "20"},
     "vectors": {"bucket": "2", **VECTORS},
     "partial-update": {"bucket": "1", **VECTORS, "merge-engine": "partial-update"},
+    "aggregation": {"bucket": "2", "merge-engine": "aggregation"},
+    "postponed": {"bucket": "-2"},
     "first-row": {"bucket": "2", "merge-engine": "first-row"},
     "lookup": {"bucket": "2", "changelog-producer": "lookup"},
 }

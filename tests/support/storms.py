@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_spark.arrow.changes import delete_where
+from paimon_spark.arrow.changes import delete_where, write_rows
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
@@ -85,6 +85,9 @@ def write(table: FileStoreTable, given: Mapping[int, str]) -> None:
     """Commit rows with the real writer."""
     keys, values = pa.array(list(given), pa.int32()), pa.array(list(given.values()))
     batch = pa.RecordBatch.from_arrays([keys, values], names=["k", "v"])
+    if table.schema.kind.postpones_buckets:  # they go to buckets of the partition's size
+        write_rows(table, pa.table(batch))
+        return
     plan = plan_write(table, data_schema=batch.schema)
     commit(table, [write_batches(plan, [batch], 0)], planned_on=plan.snapshot)
 
