@@ -55,13 +55,13 @@ def name(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path) -
 
 
 def test_the_node_of_a_write_and_of_a_read(spark: SparkSession, warehouse: Path, name: str) -> None:
-    rows = f"INSERT INTO metrics.db.{name} SELECT id, id % 3, 'x' FROM range(3000)"
+    rows = f"INSERT INTO metrics.db.{name} SELECT id, id % 3, 'x' FROM range(30000)"
     written = shown(spark, "AppendData", lambda: spark.sql(rows))
     table = load_table(f"{warehouse}/db.db/{name}")
     files = table.manifests.live_entries(table.snapshots.latest())
     assert written["committed snapshot id"] == "1"
     assert written["number of added table files"] == str(len(files))
-    assert written["number of records in added table files"] == "3,000"
+    assert written["number of records in added table files"] == "30,000"
     assert written["number of deleted table files"] == "0"
     assert written["number of partitions written"] == "3"
     assert written["number of buckets written"] == str(len({(entry.partition, entry.bucket) for entry in files}))

@@ -32,7 +32,7 @@ def _class_of(hook: Callable[..., None]) -> str:
         return str(hook.keywords["java_class"])
     own: str | None = getattr(sys.modules[hook.__module__], "_CLASS", None)
     source = inspect.getsource(hook)
-    rules = re.findall(r"java_rules\.([A-Z_]+)\(", source)
+    rules = re.findall(r"\b([A-Z_]+)\(gateway", source)
     return own or (_class_of(getattr(java_rules, rules[0])) if rules else re.findall(r'"(Paimon\w+)"', source)[0])
 
 
