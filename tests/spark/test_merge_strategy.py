@@ -116,6 +116,37 @@ def test_explain(spark: SparkSession, warehouse: Path) -> None:
     assert [tuple(row) for row in spark.table("t").collect()] == [(1, "a", 1)]
 
 
+CHANGES = {
+    "DELETE FROM changed": ("DELETE", "the whole table is dropped (no condition)"),
+    "DELETE FROM changed WHERE p = 1": ("DELETE", "whole partitions are dropped (the condition is about partition"),
+    "DELETE FROM changed WHERE k = 1": ("DELETE", "row kinds (the table has a primary key), in the driver"),
+    "UPDATE changed SET v = 'x'": ("UPDATE", "row kinds (the table has a primary key), in the driver"),
+    "MERGE INTO changed t USING s ON t.k = s.k WHEN MATCHED THEN DELETE": ("MERGE", "key join (ON is not"),
+}
+
+
+@pytest.mark.spark
+def test_plans_name_the_statement(spark: SparkSession, warehouse: Path) -> None:
+    """EXPLAIN in each mode, and the plan of a statement that has run: what Spark's UI shows."""
+    spark.sql("CREATE TABLE changed (k INT, p INT, v STRING) PARTITIONED BY (p) "
+              "TBLPROPERTIES ('primary-key'='k,p', 'bucket'='1')")  # fmt: skip
+    spark.sql("INSERT INTO changed VALUES (1, 1, 'a'), (2, 2, 'b')")
+    spark.sql("SELECT 1 AS k").createOrReplaceTempView("s")
+    for statement, (name, strategy) in CHANGES.items():
+        for mode in ("", "EXTENDED ", "FORMATTED "):
+            plan = spark.sql(f"EXPLAIN {mode}{statement}").collect()[0][0]
+            assert f"Execute {name}" in plan, plan
+            assert f"strategy: {strategy}" in plan, plan
+            assert "Truncate" not in plan
+    assert spark.table("changed").count() == 2
+    ran = spark.sql("MERGE INTO changed t USING s ON t.k = s.k WHEN MATCHED THEN DELETE")
+    execution = ran._jdf.queryExecution()
+    assert execution.analyzed().nodeName() == "MERGE"
+    assert "Execute MERGE" in execution.executedPlan().toString()
+    assert "key join (" in execution.executedPlan().toString()
+    assert ran.columns == []
+
+
 @pytest.mark.parametrize(
     ("on", "names", "is_whole"),
     [

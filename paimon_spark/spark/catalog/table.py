@@ -29,8 +29,6 @@ _CAPABILITIES = (
     "OVERWRITE_DYNAMIC",
     "MICRO_BATCH_READ",
 )
-STATEMENT_MARK = " <- "
-"""Stands in plans behind a table that a statement changes, before the statement."""
 
 
 class TableProxy(NamedTableProxy, PartitionsProxy):

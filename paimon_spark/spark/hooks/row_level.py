@@ -2,28 +2,29 @@
 
 Spark could hand rows to a Python writer only one by one, and would lose them (`docs/internals/spark_sql.md` Q1a). So
 the analyzer gets one rule more, a Java class. It gives Python such a statement about one of its tables once names and
-types are resolved, before Spark pads its CHAR columns. In its place Python gives a statement that Spark runs without
-rows, on a table whose ``truncateTable`` does the work. So it does not matter how a statement came: with parameters, in
-a script, behind EXPLAIN (which then runs nothing).
+types are resolved, before Spark pads its CHAR columns. In its place Python gives a command of its own
+(`PaimonStatement.java`), which plans show by its name, with the statement and its strategy. So it does not matter how a
+statement came: with parameters, in a script, behind EXPLAIN (which then runs nothing).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.errors.exceptions.captured import CapturedException
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
-from paimon_spark.spark.catalog.table import STATEMENT_MARK, TableProxy
+from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.hooks.merge_plans import AnalyzedMerge, is_deterministic, merge_text
 from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
 from paimon_spark.spark.jvm.plan_tables import column_ids, python_object
 from paimon_spark.spark.jvm.rules import add_rule
@@ -31,14 +32,19 @@ from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.merge_strategy import strategy_of
 from paimon_spark.spark.sql.row_changes import (
+    ChangeStrategy,
+    change_by,
+    delete_strategy,
+    executor_of,
     refuse_older_state,
-    run_delete,
-    run_update,
-    way_of_delete,
-    way_of_update,
+    update_strategy,
 )
 
-_TABLE_CLASS = "PaimonChangedTable"
+if TYPE_CHECKING:
+    from paimon_spark.spark.sql.merge_strategy import MergeStrategy
+
+_COMMAND_CLASS = "PaimonStatement"
+_ASKED = "java.util.function.BiFunction"
 _VERBS = {"DeleteFromTable": "deleted", "UpdateTable": "updated", "MergeIntoTable": "merged"}
 _LONG_LIST = 1000
 """Every analysis of a condition walks through all values of an IN list: longer ones are made one expression."""
@@ -46,21 +52,30 @@ _LONG_LIST = 1000
 
 def install_row_level(gateway: Gateway, state: JavaObject) -> None:
     """Let DELETE, UPDATE and MERGE of a session's statements reach our tables. Calling it again does no harm."""
-    java_class(gateway, _TABLE_CLASS)
-    proxy = (FUNCTION, StatementProxy(gateway))
+    java_class(gateway, _COMMAND_CLASS)
+    proxy = (_ASKED, StatementProxy(gateway))
     structs = ("scala.PartialFunction", new_object(gateway, "PaimonAssignedStructs"))
     add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonRowLevelStatements", proxy, structs)
 
 
-class StatementProxy(FunctionProxy):
-    """Replaces a DELETE, UPDATE or MERGE by a statement that Spark can run; answers ``java.util.function.Function``."""
+class StatementProxy(Proxy):
+    """Replaces a DELETE, UPDATE or MERGE by a command that Spark can run; answers ``java.util.function.BiFunction``."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (_ASKED,)
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__(gateway)
         self._lists = new_object(gateway, "PaimonLongLists", ("java.lang.Integer", _LONG_LIST))
 
-    def apply(self, statement: JavaObject) -> JavaObject:
-        """Return the statement to run; the same one where the table is Spark's, or Spark refuses the statement.
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def apply(self, statement: JavaObject, explained: JavaObject) -> JavaObject:
+        """Return the command to run; the same statement where the table is Spark's, or Spark refuses the statement.
+
+        Args:
+            statement: the node of Catalyst.
+            explained: whether EXPLAIN asks for the plan: then rows may be read to say who does the work.
 
         Raises:
             UnsupportedError: the table is a system table.
@@ -80,16 +95,14 @@ class StatementProxy(FunctionProxy):
         work = self._work(target, table, statement)
         if work is None:
             return statement  # Spark refuses it
-        emptied = new_object(
+        return new_object(
             self.gateway,
-            _TABLE_CLASS,
-            ("org.apache.spark.sql.connector.catalog.Table", relation.table()),
+            _COMMAND_CLASS,
+            ("java.lang.String", work.text()),
+            ("java.lang.String", _strategy_text(work, explained=bool(explained))),
+            ("java.lang.String", work.name),
             ("java.util.concurrent.Callable", work),
-            ("java.lang.String", STATEMENT_MARK),
         )
-        catalog, ident = relation.catalog().get(), relation.identifier().get()
-        named = compat.RESOLVED_TABLE.of(self.gateway).create(catalog, ident, emptied)
-        return compat.TRUNCATE_TABLE(self.gateway, named)
 
     def _work(self, target: Target, table: TableProxy, statement: JavaObject) -> RowLevelProxy | None:
         """What runs a statement; None where Spark refuses it."""
@@ -119,14 +132,14 @@ def _relation(plan: JavaObject) -> JavaObject:
 class RowLevelProxy(Proxy):
     """A statement that can be run; answers ``java.util.concurrent.Callable``, which may throw any exception."""
 
-    interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable", "java.util.function.Supplier")
-    statement: ClassVar[str]
+    interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable",)
+    name: ClassVar[str]
+    """The name of the command in plans."""
 
-    def __init__(self, target: Target, loaded: LoadedTable, condition: JavaObject | None) -> None:
+    def __init__(self, target: Target, loaded: LoadedTable) -> None:
         super().__init__(target.gateway)
         self.target = target
         self.loaded = loaded
-        self.condition = condition
 
     def call(self) -> bool:
         """Run the statement. Called once, when Spark runs it.
@@ -140,20 +153,21 @@ class RowLevelProxy(Proxy):
         return True
 
     def toString(self) -> str:
-        """What plans show."""
-        where = "" if self.condition is None else f" WHERE {self.condition.sql()}"
-        return f"{self.statement} {self.loaded.name}{where}"
+        """The statement."""
+        return self.text()
 
-    def get(self) -> str:
-        """What EXPLAIN shows besides: who does the work."""
-        try:
-            way = self._way()
-        except (JavaCallError, CapturedException, PaimonError):  # the statement says so when it runs
-            return ""
-        return "" if way is None else f": {way}"
+    @abstractmethod
+    def text(self) -> str:
+        """The statement, as plans show it."""
 
-    def _way(self) -> str | None:
-        """Who does the work."""
+    @property
+    @abstractmethod
+    def strategy(self) -> ChangeStrategy | MergeStrategy:
+        """How the statement is done, and why."""
+
+    @property
+    def executor(self) -> str | None:
+        """Who does the work; rows are read for the answer."""
         return None
 
     @abstractmethod
@@ -161,22 +175,75 @@ class RowLevelProxy(Proxy):
         """Change the table."""
 
 
-class DeleteProxy(RowLevelProxy):
-    """DELETE FROM."""
+def _strategy_text(work: RowLevelProxy, *, explained: bool) -> str | None:
+    """How a statement is done and why, as plans show it; None where Spark or we refuse it, when it runs.
 
-    statement = "DELETE FROM"
+    Args:
+        work: the statement.
+        explained: whether rows may be read to say who does the work.
+    """
+    try:
+        executor = work.executor if explained else None
+        return f"strategy: {work.strategy}{'' if executor is None else f', {executor}'}"
+    except (JavaCallError, CapturedException, PaimonError):  # raised again when the statement runs
+        return None
+
+
+class ChangeProxy(RowLevelProxy):
+    """DELETE FROM or UPDATE: rows of one table, for which a condition is true."""
+
+    head: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def rows(self) -> AnalyzedRows:
+        """The rows that are changed, with their new values."""
+
+    def __init__(self, target: Target, loaded: LoadedTable, condition: JavaObject | None) -> None:
+        super().__init__(target, loaded)
+        self.condition = condition
+
+    def text(self) -> str:
+        """The statement without the values that are assigned."""
+        where = "" if self.condition is None else f" WHERE {self.condition.sql()}"
+        return f"{self.head} {self.loaded.name}{where}"
+
+    @property
+    def executor(self) -> str | None:
+        """Who does the work; rows are read for the answer."""
+        return executor_of(self.loaded.table, self.strategy, self.rows)
+
+    @property
+    @abstractmethod
+    def strategy(self) -> ChangeStrategy:
+        """How the rows are changed, and why."""
 
     def _run(self) -> None:
-        run_delete(self.loaded.table, AnalyzedRows(self.target, self.condition, {}))
-
-    def _way(self) -> str | None:
-        return way_of_delete(self.loaded.table, AnalyzedRows(self.target, self.condition, {}))
+        change_by(self.strategy, self.loaded.table, self.rows)
 
 
-class UpdateProxy(RowLevelProxy):
+class DeleteProxy(ChangeProxy):
+    """DELETE FROM."""
+
+    name = "DELETE"
+    head = "DELETE FROM"
+
+    @cached_property
+    def rows(self) -> AnalyzedRows:
+        """The rows to delete."""
+        return AnalyzedRows(self.target, self.condition, {})
+
+    @cached_property
+    def strategy(self) -> ChangeStrategy:
+        """How the rows are deleted, and why."""
+        return delete_strategy(self.loaded.table, self.rows)
+
+
+class UpdateProxy(ChangeProxy):
     """UPDATE."""
 
-    statement = "UPDATE"
+    name = "UPDATE"
+    head = "UPDATE"
 
     def __init__(
         self, target: Target, loaded: LoadedTable, condition: JavaObject | None, assignments: JavaObject
@@ -184,33 +251,35 @@ class UpdateProxy(RowLevelProxy):
         super().__init__(target, loaded, condition)
         self.assignments = assignments
 
-    def _run(self) -> None:
-        values = self.target.assigned(self.assignments)
-        run_update(self.loaded.table, values, AnalyzedRows(self.target, self.condition, values))
+    @cached_property
+    def rows(self) -> AnalyzedRows:
+        """The rows to update, with their new values."""
+        return AnalyzedRows(self.target, self.condition, self.target.assigned(self.assignments))
 
-    def _way(self) -> str | None:
-        values = self.target.assigned(self.assignments)
-        return way_of_update(self.loaded.table, AnalyzedRows(self.target, self.condition, values))
+    @cached_property
+    def strategy(self) -> ChangeStrategy:
+        """How the rows are updated, and why."""
+        return update_strategy(self.loaded.table, self.rows.values)
 
 
 class MergeProxy(RowLevelProxy):
     """MERGE INTO."""
 
-    statement = "MERGE INTO"
+    name = "MERGE"
 
     def __init__(self, target: Target, loaded: LoadedTable, plan: JavaObject) -> None:
-        super().__init__(target, loaded, None)
+        super().__init__(target, loaded)
         self.plan = plan
         self.merge = AnalyzedMerge(target, plan)
 
-    def toString(self) -> str:
-        """What EXPLAIN shows: the statement, and which way it goes."""
-        text = merge_text(self.loaded.name, self.plan)
-        try:
-            strategy = strategy_of(self.loaded.table, self.merge.shape())
-        except (JavaCallError, CapturedException):  # Spark refuses a value, and says so when the statement runs
-            return text
-        return f"{text}: {strategy}"
+    def text(self) -> str:
+        """The statement without the values that are assigned."""
+        return merge_text(self.loaded.name, self.plan)
+
+    @cached_property
+    def strategy(self) -> MergeStrategy:
+        """How the MERGE is done, and why."""
+        return strategy_of(self.loaded.table, self.merge.shape())
 
     def _run(self) -> None:
         table, rules = self.loaded.table, self.loaded.widened

@@ -207,7 +207,9 @@ LOCAL_TABLE_SCAN = SparkClass(f"{_SQL}.execution.LocalTableScanExec", methods=("
 STRATEGY = SparkClass(f"{_SQL}.execution.SparkStrategy", methods=("apply",))
 TREE_NODE_TAG = SparkClass(f"{_SQL}.catalyst.trees.TreeNodeTag", constructors=(1,))
 LOCAL_RELATION = SparkClass(f"{_PLANS}.LocalRelation", constructors=(4,))
-TRUNCATE_TABLE = SparkClass(f"{_PLANS}.TruncateTable", constructors=(1,))
+COMMAND = SparkClass(f"{_SQL}.execution.command.ExternalCommandExecutor", methods=("output", "run"), constructors=(3,))
+EXPLAIN = SparkClass(f"{_SQL}.execution.command.ExplainCommand", methods=("logicalPlan",))
+NODE_TAG = SparkClass(f"{_SQL}.catalyst.trees.TreeNodeTag", constructors=(1,))
 DELETE_FROM_TABLE = SparkClass(f"{_PLANS}.DeleteFromTable", methods=("condition", "table"))
 UPDATE_TABLE = SparkClass(f"{_PLANS}.UpdateTable", methods=("assignments", "condition", "table"))
 MERGE_INTO_TABLE = SparkClass(
@@ -308,7 +310,6 @@ TRANSLATED_FILTERS = SparkClass(f"{_SOURCES}.v2.DataSourceV2Strategy", methods=(
 TIME_TRAVEL = SparkClass(f"{_ANALYSIS}.RelationTimeTravel", methods=("relation", "timestamp", "version"))
 RESOLVE_RELATIONS = SparkClass(f"{_ANALYSIS}.Analyzer", methods=("ResolveRelations",))
 TIME_TRAVEL_SPEC = SparkClass(f"{_ANALYSIS}.TimeTravelSpec", methods=("create",))
-RESOLVED_TABLE = SparkClass(f"{_ANALYSIS}.ResolvedTable", methods=("create",))
 UNRESOLVED_RELATION = SparkClass(
     f"{_ANALYSIS}.UnresolvedRelation", methods=("isStreaming", "multipartIdentifier", "options"), constructors=(3,)
 )

@@ -1,10 +1,11 @@
 """What DELETE and UPDATE do, for every front: truncate, drop partitions, write rows with their kinds, rewrite files.
 
-A front (the catalog, `paimon_spark.sql`, `PaimonTable`) finds the rows of a statement: it gives `MatchedRows`. The
-first way that fits is taken: without a condition the table is emptied; a condition over partition columns only drops
-partitions; rows of a primary-key table are written with their row kind, or, where its merge engine knows no deleted
-rows, left out of the files that held them; in other tables deletion vectors mark the rows, and without vectors the
-files that hold such rows are written anew. Each is one snapshot.
+A front (the catalog, `paimon_spark.sql`, `PaimonTable`) finds the rows of a statement: it gives `MatchedRows`. The way
+is chosen before anything is written (`delete_strategy`, `update_strategy`), and EXPLAIN shows it. Without a condition
+the table is emptied; a condition over partition columns only drops partitions; rows of a primary-key table are written
+with their row kind, or, where its merge engine has no deleted rows, left out of the files that held them; in other
+tables deletion vectors delete the rows, and without vectors the files that hold such rows are written anew. Each is one
+snapshot.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +54,10 @@ if TYPE_CHECKING:
 _BY_CHANCE = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id)\s*\(", re.I
 )
+
+
+_IN_DRIVER = "in the driver (few rows are read)"
+_BY_TASKS = "by tasks"
 
 
 def refuse_nondeterministic(condition: str) -> None:
@@ -111,60 +118,135 @@ class MatchedRows(ABC):
         """The matched rows of a snapshot, an UPDATE's with their new values, as `write_deletions` needs them."""
 
 
-def run_delete(table: FileStoreTable, matched: MatchedRows) -> None:
-    """Delete the matched rows.
+class ChangeWay(Enum):
+    """How rows are deleted or updated."""
+
+    TRUNCATE = "the whole table is dropped"
+    PARTITIONS = "whole partitions are dropped"
+    ROW_KINDS = "row kinds"
+    """The rows are written with their row kinds."""
+    COMPANION_COLUMNS = "companion columns"
+    """The changed columns are written into companion files."""
+    DELETION_VECTORS = "deletion vectors"
+    """Old rows are deleted by deletion vectors, new rows are appended."""
+    FILE_REWRITE = "file rewrite"
+    """The files that hold such rows are written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStrategy:
+    """The way of a DELETE or UPDATE, and why it is taken: chosen before anything is written."""
+
+    way: ChangeWay
+    reason: str
+    statement: Operation
+    partitions: Sequence[dict[str, Any]] = ()
+    """What is dropped, where it is partitions."""
+    columns: Collection[str] = ()
+    """What an UPDATE assigns, as the table names it."""
+
+    def __str__(self) -> str:
+        return f"{self.way.value} ({self.reason})"
+
+
+def delete_strategy(table: FileStoreTable, matched: MatchedRows) -> ChangeStrategy:
+    """Choose how the matched rows are deleted.
 
     Args:
         table: the table with the options of the statement.
         matched: the rows.
-
-    Raises:
-        UnsupportedError: the table does not let single rows be deleted; nothing was written.
-        PaimonError: as of every write.
     """
+    delete = Operation.DELETE
     if matched.matches_all:
-        truncate(table)
-        return
+        return ChangeStrategy(ChangeWay.TRUNCATE, "no condition", delete)
     partitions = matched.partitions(table) if is_partition_delete(table) else None
     if partitions is not None:
-        delete_partitions(table, partitions)
-        return
-    check_row_delete(table)
+        return ChangeStrategy(ChangeWay.PARTITIONS, "the condition is about partition columns", delete, partitions)
     if deletes_by_rewriting(table):
-        _delete_by_rewriting(table, matched)
+        return ChangeStrategy(ChangeWay.FILE_REWRITE, "the merge engine has no deleted rows", delete)
+    return _strategy_of_rows(table, delete)
+
+
+def update_strategy(table: FileStoreTable, columns: Collection[str]) -> ChangeStrategy:
+    """Choose how rows are updated.
+
+    Args:
+        table: the table with the options of the statement.
+        columns: those that get new values, as the table names them.
+    """
+    if table.options.data_evolution_enabled:
+        reason = "data-evolution.enabled = true"
+        return ChangeStrategy(ChangeWay.COMPANION_COLUMNS, reason, Operation.UPDATE, columns=columns)
+    return _strategy_of_rows(table, Operation.UPDATE, columns)
+
+
+def _strategy_of_rows(table: FileStoreTable, statement: Operation, columns: Collection[str] = ()) -> ChangeStrategy:
+    if table.schema.kind.is_keyed:
+        way, reason = ChangeWay.ROW_KINDS, "the table has a primary key"
+    elif table.options.deletion_vectors_enabled:
+        way, reason = ChangeWay.DELETION_VECTORS, "deletion-vectors.enabled = true"
+    else:
+        way, reason = ChangeWay.FILE_REWRITE, "the table has no primary key and no deletion vectors"
+    return ChangeStrategy(way, reason, statement, columns=columns)
+
+
+def run_delete(table: FileStoreTable, matched: MatchedRows) -> None:
+    """Delete the matched rows; arguments and errors as of `change_by`."""
+    change_by(delete_strategy(table, matched), table, matched)
+
+
+def run_update(table: FileStoreTable, columns: Collection[str], matched: MatchedRows) -> None:
+    """Write the matched rows with new values of `columns`; other arguments and errors as of `change_by`."""
+    change_by(update_strategy(table, columns), table, matched)
+
+
+def change_by(strategy: ChangeStrategy, table: FileStoreTable, matched: MatchedRows) -> None:
+    """Delete or update the matched rows in the way that was chosen.
+
+    Args:
+        strategy: of `delete_strategy` or `update_strategy`.
+        table: the table with the options of the statement.
+        matched: the rows.
+
+    Raises:
+        UnsupportedError: a column or the table cannot be changed so; nothing was written.
+        PaimonError: as of every write.
+    """
+    if strategy.way is ChangeWay.TRUNCATE:
+        truncate(table)
         return
-    change_rows(table, matched, sf.lit(RowKind.DELETE.value), Operation.DELETE)
+    if strategy.way is ChangeWay.PARTITIONS:
+        delete_partitions(table, strategy.partitions)
+        return
+    if strategy.statement is Operation.UPDATE:
+        check_update(table, strategy.columns)
+    else:
+        check_row_delete(table)
+    if strategy.statement is Operation.DELETE and deletes_by_rewriting(table):
+        _delete_by_rewriting(table, matched)
+    elif strategy.way is ChangeWay.COMPANION_COLUMNS:
+        _change_columns(table, strategy.columns, matched)
+    elif strategy.statement is Operation.DELETE:
+        change_rows(table, matched, sf.lit(RowKind.DELETE.value), Operation.DELETE)
+    else:
+        left_out = columns_kept_by_engine(table.schema) - set(strategy.columns)
+        change_rows(table, matched, sf.lit(RowKind.UPDATE_AFTER.value), Operation.UPDATE, left_out)
 
 
-IN_DRIVER = "in the driver (few rows are read)"
-BY_TASKS = "by tasks"
-
-
-def way_of_delete(table: FileStoreTable, matched: MatchedRows) -> str:
-    """Who does the work of `run_delete`, for EXPLAIN: as far as it takes, rows are read for the answer."""
-    if matched.matches_all:
-        return "the whole table is dropped"
-    if is_partition_delete(table) and matched.partitions(table) is not None:
-        return "whole partitions are dropped"
-    return _way_of_rows(table, matched, located=deletes_by_rewriting(table))
-
-
-def way_of_update(table: FileStoreTable, matched: MatchedRows) -> str:
-    """Who does the work of `run_update`, for EXPLAIN; as `way_of_delete`."""
-    return _way_of_rows(table, matched, located=False)
-
-
-def _way_of_rows(table: FileStoreTable, matched: MatchedRows, *, located: bool) -> str:
+def executor_of(table: FileStoreTable, strategy: ChangeStrategy, matched: MatchedRows) -> str | None:
+    """Who does the work, for EXPLAIN; None where no row is read. As far as it takes, rows are read for the answer."""
+    if strategy.way in (ChangeWay.TRUNCATE, ChangeWay.PARTITIONS):
+        return None
     snapshot, kind = table.snapshots.latest_to_follow(), table.schema.kind
     if kind.has_data_evolution or snapshot is None or (kind.is_keyed and not has_own_buckets(table.schema)):
-        return BY_TASKS
-    if kind.is_keyed and not located:
+        return _BY_TASKS
+    if strategy.way is ChangeWay.ROW_KINDS:
         rows = matched.rows(snapshot.id)
-    elif located or table.options.deletion_vectors_enabled:
+    elif kind.is_keyed or strategy.way is ChangeWay.DELETION_VECTORS:
         rows = matched.located(snapshot.id)
     else:
         rows = matched.marked(snapshot.id, None).where(sf.col(HIT))
-    return BY_TASKS if rows_at_hand(rows) is None else IN_DRIVER
+    return _BY_TASKS if rows_at_hand(rows) is None else _IN_DRIVER
 
 
 def _delete_by_rewriting(table: FileStoreTable, matched: MatchedRows) -> None:
@@ -175,26 +257,6 @@ def _delete_by_rewriting(table: FileStoreTable, matched: MatchedRows) -> None:
             delete_by_rewriting(partial(matched.located, snapshot.id), table, snapshot)
 
     run_again(table, attempt)
-
-
-def run_update(table: FileStoreTable, columns: Collection[str], matched: MatchedRows) -> None:
-    """Write the matched rows with their new values.
-
-    Args:
-        table: the table with the options of the statement.
-        columns: those that get new values, as the table names them.
-        matched: the rows.
-
-    Raises:
-        UnsupportedError: a column or the table cannot be updated; nothing was written.
-        PaimonError: as of every write.
-    """
-    check_update(table, columns)
-    if table.options.data_evolution_enabled:
-        _change_columns(table, columns, matched)
-        return
-    left_out = columns_kept_by_engine(table.schema) - set(columns)
-    change_rows(table, matched, sf.lit(RowKind.UPDATE_AFTER.value), Operation.UPDATE, left_out)
 
 
 def _change_columns(table: FileStoreTable, columns: Collection[str], matched: MatchedRows) -> None:

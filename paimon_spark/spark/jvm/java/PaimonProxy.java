@@ -22,7 +22,6 @@ import py4j.reflection.PythonProxyHandler;
  */
 public final class PaimonProxy extends PythonProxyHandler {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final String MARK = " <- ";
     private static final Map CLASSES = new HashMap();
 
     private final Gateway gateway;
@@ -127,14 +126,9 @@ public final class PaimonProxy extends PythonProxyHandler {
         }
     }
 
-    /** Whether an object is the same; of a table that a statement changes, the name ends before the mark. */
+    /** Whether an object is the same by its text. */
     private boolean isSame(Object proxy, Object other) {
-        if (other == null || other == proxy) {
-            return other == proxy;
-        }
-        String name = String.valueOf(other);
-        int end = name.indexOf(MARK);
-        return text.equals(end < 0 ? name : name.substring(0, end));
+        return other == proxy || other != null && text.equals(String.valueOf(other));
     }
 
     private Object ask(Object proxy, String name, Object[] arguments) throws Throwable {

@@ -1,4 +1,4 @@
-import java.util.function.Function;
+import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
@@ -6,20 +6,32 @@ import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.execution.command.ExplainCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.PartialFunction;
 
-/** An analyzer rule: asks Python about DELETE, UPDATE and MERGE of tables that are answered in Python. */
+/**
+ * An analyzer rule: asks Python about DELETE, UPDATE and MERGE of tables that are answered in Python.
+ *
+ * A statement behind EXPLAIN is analysed after the EXPLAIN itself, from which it gets a tag.
+ */
 public final class PaimonRowLevelStatements extends Rule {
-    private final Function paimon;
+    private static final TreeNodeTag EXPLAINED = new TreeNodeTag("paimon_spark.explained");
+
+    private final BiFunction paimon;
     private final PartialFunction structs;
 
-    public PaimonRowLevelStatements(Function paimon, PartialFunction structs) {
+    public PaimonRowLevelStatements(BiFunction paimon, PartialFunction structs) {
         this.paimon = paimon;
         this.structs = structs;
     }
 
     public TreeNode apply(TreeNode plan) {
+        if (plan instanceof ExplainCommand) {
+            ((ExplainCommand) plan).logicalPlan().setTagValue(EXPLAINED, Boolean.TRUE);
+            return plan;
+        }
         if (!isOfOurs(plan)) {
             return plan;
         }
@@ -27,7 +39,7 @@ public final class PaimonRowLevelStatements extends Rule {
         if (!given.resolved()) {
             return plan;
         }
-        Object run = paimon.apply(given);
+        Object run = paimon.apply(given, Boolean.valueOf(plan.getTagValue(EXPLAINED).isDefined()));
         return run == given ? plan : (TreeNode) run;
     }
 

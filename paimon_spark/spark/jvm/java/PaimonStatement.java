@@ -1,0 +1,81 @@
+import java.util.concurrent.Callable;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.command.ExternalCommandExecutor;
+import org.apache.spark.unsafe.Platform;
+import scala.Tuple2;
+import scala.collection.Iterator;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+
+/**
+ * A command of Catalyst: MERGE, UPDATE or DELETE of a table of ours, which Python runs.
+ *
+ * Spark runs any `RunnableCommand`. That is a Scala trait whose values a class has to hold as Scala's compiler wants it,
+ * differently in each version. So this class extends `ExternalCommandExecutor`, Spark's own command for work that is
+ * done outside of Spark. The name, the arguments and the work are its own: plans show the statement, then its strategy.
+ */
+public final class PaimonStatement extends ExternalCommandExecutor {
+    private final String name;
+    private final String statement;
+    private final String strategy;
+    private final Callable work;
+
+    /** `strategy` is null where nothing is known of it. The order of arguments is that of Catalyst's copies. */
+    public PaimonStatement(String statement, String strategy, String name, Callable work) {
+        super(null, name, (scala.collection.immutable.Map) (Object) Map$.MODULE$.empty());
+        this.statement = statement;
+        this.strategy = strategy;
+        this.name = name;
+        this.work = work;
+    }
+
+    public Seq run(SparkSession session) {
+        try {
+            work.call();
+        } catch (Throwable error) {
+            Platform.throwException(error);
+        }
+        return (Seq) (Object) Nil$.MODULE$;
+    }
+
+    public Seq output() {
+        return (Seq) (Object) Nil$.MODULE$;
+    }
+
+    public String nodeName() {
+        return name;
+    }
+
+    public String simpleString(int maxFields) {
+        return strategy == null ? statement : statement + ", " + strategy;
+    }
+
+    public int productArity() {
+        return 2;
+    }
+
+    public Object productElement(int at) {
+        return at == 0 ? statement : strategy;
+    }
+
+    public String productElementName(int at) {
+        return at == 0 ? "statement" : "strategy";
+    }
+
+    public Iterator productIterator() {
+        return scala.runtime.ScalaRunTime$.MODULE$.typedProductIterator(this);
+    }
+
+    public Seq otherCopyArgs() {
+        return (Seq) (Object) new Tuple2(name, work).productIterator().toSeq();
+    }
+
+    public boolean canEqual(Object other) {
+        return other instanceof PaimonStatement;
+    }
+
+    public boolean equals(Object other) {
+        return other instanceof PaimonStatement && ((PaimonStatement) other).work == work;
+    }
+}
