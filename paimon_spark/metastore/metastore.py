@@ -33,6 +33,11 @@ class Metastore(abc.ABC):
         """Whether it says where databases and tables lie; else that follows from their names."""
         return False
 
+    @property
+    def takes_locations(self) -> bool:
+        """Whether a statement may say where a new table lies."""
+        return self.keeps_places
+
     def home(self, database: str, table: str) -> TableHome:
         """The entry of a table, which may not be there."""
         return TableHome(self, database, table)

@@ -50,6 +50,11 @@ class RestMetastore(Metastore):
         """The server makes and deletes the files of tables."""
         return True
 
+    @property
+    def takes_locations(self) -> bool:
+        """A table with a location is an external one."""
+        return True
+
     def prepare(self) -> None:
         """There is nothing to make."""
 

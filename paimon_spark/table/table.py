@@ -302,8 +302,7 @@ def create_table(
     given = options or {}
     home = home_of(given, name.root)
     if home is not None and home.metastore.keeps_tables:
-        if not home.add(schema, name.root):
-            raise home.taken()
+        _create_served(home, name.root, schema, given)
         return load_table(name.root, options=reaching_options(given))
     root = name.root if home is None else home.new_path(name.root, schema)
     store = file_io if root == name.root else None
@@ -314,6 +313,42 @@ def create_table(
         _create_named(home, io, TablePaths(root), schema)
     log_ignored(root, schema.options, logging.WARNING)
     return load_table(root, file_io=confined(io, root, publisher=home))
+
+
+def _create_served(home: TableHome, address: str, schema: TableSchema, options: Mapping[str, str]) -> None:
+    """Let a server make a table; of an external one (option ``path``) the files are here, as far as they are missing.
+
+    What lies there may have its schema: then that stays the table's (Java: ``inferSchemaIfExternalPaimonTable``).
+    """
+    place = schema.options.get("path", "").strip().rstrip("/")
+    if not place:
+        if not home.add(schema, address):
+            raise home.taken()
+        return
+    paths = TablePaths(place)
+    io = confined(FileIO.for_path(place, dict(options)), place)
+    schemas = SchemaStore(io, paths)
+    there = schemas.latest()
+    own = {key: text for key, text in schema.options.items() if key in ("owner", "path")}
+    if there is None:
+        schemas.create(schema.with_options({key: text for key, text in schema.options.items() if key != "path"}))
+    else:
+        check_adopted(there, schema)
+    added = False
+    try:
+        added = home.add(schema if there is None else there.with_options({**there.options, **own}), address)
+    finally:
+        if not added and there is None:
+            _delete_schema(io, paths, schema.id)
+    if not added:
+        raise home.taken()
+
+
+def _delete_schema(io: FileIO, paths: TablePaths, schema_id: int) -> None:
+    """Delete the one schema of a table that was not made after all."""
+    io.delete_quietly(paths.schema_path(schema_id))
+    io.delete_empty_directory(paths.schema_dir)
+    io.delete_empty_directory(paths.root)
 
 
 def _create_named(home: TableHome, io: FileIO, paths: TablePaths, schema: TableSchema) -> None:
@@ -334,9 +369,7 @@ def _create_named(home: TableHome, io: FileIO, paths: TablePaths, schema: TableS
             added = home.add(there or schema, paths.root)
         finally:
             if not added and there is None:
-                io.delete_quietly(paths.schema_path(schema.id))
-                io.delete_empty_directory(paths.schema_dir)
-                io.delete_empty_directory(paths.root)
+                _delete_schema(io, paths, schema.id)
         if not added:
             raise home.taken()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,18 @@ def ours(rest: RestServer) -> Iterator[FilesystemCatalog]:
     for name in found.tables("o"):
         found.drop_table("o", name)
     found.drop_database("o")
+
+
+def test_java_reads_and_writes_a_table_with_a_location_of_ours(
+    java: Any, ours: FilesystemCatalog, tmp_path: Path
+) -> None:
+    schema = SCHEMA.with_options({**SCHEMA.options, "path": f"{tmp_path}/elsewhere"})
+    table = ours.create_table("o", "external", schema)
+    insert(table, {1: 10})
+    assert java.rows("o.external") == [(1, 10)]
+    java.write("o.external", [(2, 20)])
+    assert rows_of(ours.load_table("o", "external")) == {1: 10, 2: 20}
+    assert (tmp_path / "elsewhere/snapshot/snapshot-2").exists()
 
 
 def test_java_reads_and_changes_what_we_make(java: Any, ours: FilesystemCatalog) -> None:

@@ -91,6 +91,22 @@ def test_names(run: Run) -> None:
     assert [row.tableName for row in run("SHOW TABLES IN r.s").collect()] == ["b"]
 
 
+def test_a_table_with_a_location_is_an_external_one(run: Run, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    place = f"{tmp_path}/elsewhere"
+    run(f"CREATE TABLE r.s.x (k INT, v STRING) LOCATION '{place}'")
+    run("INSERT INTO r.s.x VALUES (1, 'a')")
+    assert _rows(run, "SELECT * FROM r.s.x") == [(1, "a")]
+    assert (tmp_path / "elsewhere/snapshot/snapshot-1").exists()
+    run("DROP TABLE r.s.x")
+    assert (tmp_path / "elsewhere/snapshot/snapshot-1").exists()
+    paimon_spark.PaimonTable.create(request.getfixturevalue("spark"), f"{tmp_path}/there", "k int")
+    with pytest.raises(Exception, match="the table that lies there has other columns"):
+        run(f"CREATE TABLE r.s.y (k STRING) LOCATION '{tmp_path}/there'")
+    run(f"CREATE TABLE r.s.y (k INT) LOCATION '{tmp_path}/there'")
+    run("INSERT INTO r.s.y VALUES (5)")
+    assert _rows(run, "SELECT * FROM r.s.y") == [(5,)]
+
+
 def test_a_query_that_fails_leaves_no_name(run: Run) -> None:
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         run("CREATE TABLE r.s.broken AS SELECT 1 / id AS k FROM range(3)")

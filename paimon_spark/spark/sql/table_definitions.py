@@ -43,7 +43,7 @@ def check_provider(provider: str | None) -> None:
 
 
 def location_option(catalog: str, options: Mapping[str, str], own: str, given: str | None) -> dict[str, str]:
-    """Return the option that a LOCATION is: of a table elsewhere, in a catalog whose metastore says where tables lie.
+    """Return the option that a LOCATION is: of a table elsewhere, in a catalog that takes one.
 
     Args:
         catalog: its name.
@@ -55,7 +55,8 @@ def location_option(catalog: str, options: Mapping[str, str], own: str, given: s
         UnsupportedError: it is another directory, and the catalog has a place for each table.
     """
     if given is not None and plain_path(given) != plain_path(own):
-        if keeps_positions(options):
+        metastore = metastore_of(options)
+        if metastore is not None and metastore.takes_locations:
             return {"path": given}
         raise UnsupportedError(
             f"The current catalog {catalog} does not support specifying the table path when creating a table: a table "
