@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark.table.table import load_table
+from tests.support.class_archive import archive_file, java_options
 from tests.support.history import table_files
 from tests.support.standalone_cluster import connect_server, standalone_cluster
 
@@ -79,6 +80,7 @@ def session_of(front: str, folder: Path) -> Iterator[tuple[SparkSession, Sql]]:
         **SESSION,
         "spark.executorEnv.PAIMON_TEST_FAULTS": str(folder),
         "spark.executorEnv.PYTHONPATH": f"{root}/tests/support/cluster_faults:{root}",
+        "spark.executor.extraJavaOptions": java_options(archive_file()),
         "spark.sql.warehouse.dir": str(folder / "spark"),
     }
     with standalone_cluster(folder / "cluster") as master:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.support.class_archive import archive_file, java_options
+
 HOST = "127.0.0.1"
 HOME = Path(pyspark.__file__).parent
 
@@ -34,7 +36,8 @@ def end_with_parent() -> None:
 @contextlib.contextmanager
 def spark_process(log: Path, ready: str, *command: str, **environment: str) -> Iterator[None]:
     """Run a class of Spark until the block ends; wait for the text `ready` in its log first."""
-    variables = {**os.environ, "SPARK_LOCAL_IP": HOST, "SPARK_HOME": str(HOME), **environment}
+    places = {"SPARK_LOCAL_IP": HOST, "SPARK_HOME": str(HOME)}
+    variables = {**os.environ, **places, "SPARK_DAEMON_JAVA_OPTS": java_options(archive_file()), **environment}
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(HOME / "bin" / "spark-class"), *command],
