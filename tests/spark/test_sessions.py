@@ -17,7 +17,7 @@ import paimon_spark
 from conftest import ROOT
 from paimon_spark.spark.jvm.gateway import start_callbacks
 from paimon_spark.table.table import load_table
-from tests.support.store_servers import store_server
+from tests.support.store_servers import SERVERS, store_server
 
 pytestmark = pytest.mark.spark
 
@@ -189,7 +189,7 @@ def test_spark_connect(connect: str, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("store", ["s3", "hdfs"])
+@pytest.mark.parametrize("store", sorted(SERVERS))
 def test_spark_connect_on_a_store(connect: str, store: str) -> None:
     with store_server(store) as server:
         program = [sys.executable, "-m", "tests.spark.connect_store_program"]

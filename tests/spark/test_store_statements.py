@@ -108,6 +108,18 @@ def test_tables_without_keys(run: Run) -> None:
     assert rows(run("SELECT count(*) FROM stored.d.b")) == [(50,)]
 
 
+@on_each_store
+def test_the_plan_says_why_paimon_reads(front: tuple[str, str], run: Run) -> None:
+    """This session has Hadoop's file system of HDFS and of no other store."""
+    run("CREATE TABLE stored.d.a AS SELECT id FROM range(3)")
+    found = run("SELECT * FROM stored.d.a")
+    plan = "\n".join(row[0] for row in run("EXPLAIN SELECT * FROM stored.d.a").collect())
+    scheme = {"s3": "s3a", "gcs": "gs", "azure": "abfss", "oss": "oss"}.get(front[0])
+    reader = f"reader=paimon (the session's Hadoop cannot open {scheme})" if scheme else "reader=spark-parquet"
+    assert reader in plan
+    assert rows(found) == [(0,), (1,), (2,)]
+
+
 @pytest.mark.parametrize(
     "front", [("s3", "catalog"), ("s3", "text"), ("azure", "catalog")], indirect=True, ids="-".join
 )

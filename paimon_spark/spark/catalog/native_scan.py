@@ -116,6 +116,20 @@ def hadoop_files(gateway: Gateway, file_io: FileIO, sizes: Mapping[str, int]) ->
     return ways.pop() if len(ways) == 1 else None
 
 
+def why_not_native(gateway: Gateway, scan: ScanPlan) -> str:
+    """Say why Paimon's reader reads rows that Spark's would read on a local disk; "" where the store is not the reason.
+
+    Arguments: those of `is_native`, which was asked before.
+    """
+    sizes = _sizes(scan.plan.splits)
+    schemes = sorted({scheme_of(path) for path in sizes} - {"", "file"})
+    if not schemes or not scan.has_plain_rows or not scan.table.options.value("read.spark-parquet"):
+        return ""
+    if hadoop_files(gateway, scan.table.file_io, sizes) is not None:
+        return ""
+    return f"the session's Hadoop cannot open {', '.join(schemes)}"
+
+
 def _root(path: str) -> tuple[str, str]:
     scheme = scheme_of(path)
     return scheme, "" if scheme in ("", "file") else path[len(scheme) + 1 :].lstrip("/").partition("/")[0]

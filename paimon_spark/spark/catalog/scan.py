@@ -41,6 +41,7 @@ from paimon_spark.spark.catalog.native_scan import (
     native_position_filter,
     note_refusal,
     parquet_batch,
+    why_not_native,
 )
 from paimon_spark.spark.catalog.position_filter import PositionFilter, already_filtered, may_need_position_filter
 from paimon_spark.spark.catalog.pushed_aggregates import is_counted_by_tasks, plan_of_tasks
@@ -415,7 +416,8 @@ class ScanProxy(BasicScanProxy):
         elif is_small(self.gateway, self.plan):
             reader = ", reader=driver"
         else:
-            reader = ""
+            reason = why_not_native(self.gateway, self.plan)
+            reader = f", reader=paimon ({reason})" if reason else ""
         return f"paimon {self.name} {self.plan.describe()}{reader}, {self.plan.sizes()}"
 
     def _asked_position_filter(self, question: Question) -> Reply:
