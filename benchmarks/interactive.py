@@ -98,6 +98,8 @@ def paimon_statements(folder: Path) -> Statements:
     return {
         "SELECT * WHERE id = 77, append": sql("SELECT * FROM p.db.append WHERE id = 77"),
         "SELECT * WHERE id = 77, primary key": sql("SELECT * FROM p.db.deduplicate WHERE id = 77"),
+        "SELECT * LIMIT 10, append": sql("SELECT * FROM p.db.append LIMIT 10"),
+        "SELECT * LIMIT 10, primary key": sql("SELECT * FROM p.db.deduplicate LIMIT 10"),
         "count(*), append": sql("SELECT count(*) FROM p.db.append"),
         "count(*), deduplicate": sql("SELECT count(*) FROM p.db.deduplicate"),
         "count(*), partial-update": sql("SELECT count(*) FROM p.db.partial_update"),
@@ -134,6 +136,8 @@ def parquet_statements(folder: Path) -> Statements:
     return {
         "SELECT * WHERE id = 77, append": row("append"),
         "SELECT * WHERE id = 77, primary key": row("deduplicate"),
+        "SELECT * LIMIT 10, append": lambda spark: load("append")(spark).limit(10).collect(),
+        "SELECT * LIMIT 10, primary key": lambda spark: load("deduplicate")(spark).limit(10).collect(),
         "count(*), append": total("append", "count(*)"),
         "count(*), deduplicate": total("deduplicate", "count(*)"),
         "count(*), partial-update": total("partial_update", "count(*)"),
@@ -257,13 +261,14 @@ def calls_of(spark: SparkSession, statements: Statements, only: str) -> dict[str
 
 def print_table(ours: Any, yardstick: Any, calls: dict[str, Counter[str]], title: str) -> None:
     """One row for each statement."""
-    print(f"| statement | best s | median s | {title}: best s | ratio | py4j calls: into the JVM + from it |")
-    print("|---|---|---|---|---|---|")
+    print(f"| statement | best s | median s | {title}: best s | median s | ratio | py4j calls: into JVM + from it |")
+    print("|---|---|---|---|---|---|---|")
     for name, (best, middle) in ours.items():
-        theirs = yardstick[name][0]
+        theirs, other = yardstick[name]
         back = sum(count for call, count in calls[name].items() if call.startswith("<"))
         into = calls[name].total() - back
-        print(f"| {name} | {best:.3f} | {middle:.3f} | {theirs:.3f} | **{best / theirs:.2f}** | {into} + {back} |")
+        ratio = f"**{best / theirs:.2f}**"
+        print(f"| {name} | {best:.3f} | {middle:.3f} | {theirs:.3f} | {other:.3f} | {ratio} | {into} + {back} |")
 
 
 def main() -> None:
