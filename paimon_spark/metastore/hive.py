@@ -62,7 +62,7 @@ class HiveMetastore(Metastore):
         )
 
     @property
-    def keeps_positions(self) -> bool:
+    def keeps_locations(self) -> bool:
         """The metastore says where databases and tables lie."""
         return True
 

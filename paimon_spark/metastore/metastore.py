@@ -29,14 +29,14 @@ class Metastore(abc.ABC):
         return False
 
     @property
-    def keeps_positions(self) -> bool:
+    def keeps_locations(self) -> bool:
         """Whether it says where databases and tables lie; else that follows from their names."""
         return False
 
     @property
     def takes_locations(self) -> bool:
         """Whether a statement may say where a new table lies."""
-        return self.keeps_places
+        return self.keeps_locations
 
     def home(self, database: str, table: str) -> TableHome:
         """The entry of a table, which may not be there."""

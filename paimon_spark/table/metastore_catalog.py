@@ -94,7 +94,7 @@ class MetastoreCatalog(FilesystemCatalog):
 
     def database_properties(self, database: str) -> dict[str, str] | None:
         """Properties of a database, its ``location`` among them; None where there is no such database."""
-        if database in (SYSTEM_DATABASE, DEFAULT_DATABASE) and not self.metastore.keeps_positions:
+        if database in (SYSTEM_DATABASE, DEFAULT_DATABASE) and not self.metastore.keeps_locations:
             return super().database_properties(database)
         known = self.metastore.database_properties(database) if is_plain_name(database) else None
         return None if known is None else {"location": self.database_path(database), **known}

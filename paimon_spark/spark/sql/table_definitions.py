@@ -66,10 +66,10 @@ def location_option(catalog: str, options: Mapping[str, str], own: str, given: s
     return {}
 
 
-def keeps_positions(options: Mapping[str, str]) -> bool:
+def keeps_locations(options: Mapping[str, str]) -> bool:
     """Whether the metastore of a catalog says where databases and tables lie, so that a statement may."""
     metastore = metastore_of(options)
-    return metastore is not None and metastore.keeps_positions
+    return metastore is not None and metastore.keeps_locations
 
 
 def copied_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -222,7 +222,7 @@ def check_database_location(options: Mapping[str, str], path: str) -> None:
     Raises:
         UnsupportedError: it does not.
     """
-    if not keeps_positions(options):
+    if not keeps_locations(options):
         raise UnsupportedError(
             f"Cannot specify location for a database when using fileSystem catalog. Its directory is {path}"
         )
