@@ -262,11 +262,11 @@ class ArrowTable:
             full: False compacts only what a writer would.
             where: a condition over partition columns.
         """
-        from paimon_spark.maintain.compact.compaction import compact_beside_others
+        from paimon_spark.maintain.compact.compaction import compact_with_retries
         from paimon_spark.maintain.compact.scope import scope_of
 
         table = self._to_write({})
-        return compact_beside_others(table, scope_of(table, partitions=None, where=where), full=full)
+        return compact_with_retries(table, scope_of(table, partitions=None, where=where), full=full)
 
     def tag(self, name: str, *, snapshot: int | None = None) -> None:
         """Give a snapshot a name, which keeps it from expiring.

@@ -373,12 +373,12 @@ def explain(table: FileStoreTable, output: Output, version: str | None, **which:
 @click.option("--where", metavar="CONDITION", help="A condition over partition columns.")
 def compact(table: FileStoreTable, output: Output, minor: bool, partitions: str | None, where: str | None) -> None:
     """Compact a table in this process, one rewrite after the other."""
-    from paimon_spark.maintain.compact.compaction import compact_beside_others, rewrite_here
+    from paimon_spark.maintain.compact.compaction import compact_with_retries, rewrite_here
     from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 
     specs = None if partitions is None else parse_partitions(partitions)
     scope = scope_of(table, partitions=specs, where=where)
-    done = compact_beside_others(
+    done = compact_with_retries(
         table,
         scope,
         full=not minor,

@@ -23,7 +23,7 @@ from paimon_spark.errors import (
     CommitStateUnknownError,
     PaimonError,
 )
-from paimon_spark.maintain.compact.compaction import Executor, compact, compact_beside_others, rewrite_here
+from paimon_spark.maintain.compact.compaction import Executor, compact, compact_with_retries, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.maintain.compact.scope import scope_of
 from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles
@@ -320,7 +320,7 @@ def test_a_compaction_that_lost_is_planned_again(tmp_path: Path, rival: str, kin
             RIVALS[rival](table)
             seen.append(rows(table))
 
-    compact_beside_others(table, execute=after_rewriting(act))
+    compact_with_retries(table, execute=after_rewriting(act))
     assert rows(table) == seen[0]
     assert data_files(table) == needed(table), "what the lost attempts wrote is gone"
     assert len(live(table)) <= table.options.bucket or len(live(table)) <= 1
@@ -329,7 +329,7 @@ def test_a_compaction_that_lost_is_planned_again(tmp_path: Path, rival: str, kin
     if rival == "compaction" and kind != "append":  # which would join more files than two
         write(table, {1: "x", 2: "x"})
         with pytest.raises(CommitConflictError, match=r"was run 3 times .*each time another commit changed"):
-            compact_beside_others(hurried, execute=always)
+            compact_with_retries(hurried, execute=always)
 
 
 def test_compactions_race(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def compact(
         return commit(table, messages, commit_user=after_write_of, after_commit=after)
 
 
-def compact_beside_others(
+def compact_with_retries(
     table: FileStoreTable, scope: CompactScope | None = None, *, full: bool = True, execute: Executor = rewrite_here
 ) -> int | None:
     """Compact a table, again from a fresh plan where another commit took away files that were read; as `compact`.

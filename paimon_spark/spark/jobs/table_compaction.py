@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintain.compact.compaction import check_compactable, compact_beside_others
+from paimon_spark.maintain.compact.compaction import check_compactable, compact_with_retries
 from paimon_spark.maintain.compact.row_order import RowOrder
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.sorted_plan import (
@@ -247,7 +247,7 @@ def compact_table(
     taken = None
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
         taken = take_in_postponed(spark, table)
-    return compact_beside_others(table, scope, full=full, execute=executor_of(spark)) or taken
+    return compact_with_retries(table, scope, full=full, execute=executor_of(spark)) or taken
 
 
 @dataclass(frozen=True, slots=True)
