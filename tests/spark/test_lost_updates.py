@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.snapshot_builder import SnapshotBuilder
 from paimon_spark.spark.sql import row_changes
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.table import load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
@@ -250,3 +252,49 @@ def test_two_merges_of_one_table_at_once(
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(merge, range(2)))
     assert contents(table) == {1: 30, 2: 60, 3: 90}
+
+
+KEYLESS = {
+    "append": "",
+    "vectors": "'deletion-vectors.enabled'='true', ",
+    "tracking": "'row-tracking.enabled'='true', ",
+    "evolution": "'row-tracking.enabled'='true', 'data-evolution.enabled'='true', ",
+}
+
+
+@pytest.mark.parametrize("kind", KEYLESS)
+def test_a_compaction_of_the_same_files_lets_no_statement_fail(
+    spark: SparkSession, create: Callable[[str], PaimonTable], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It comes between the read of the statement and its commit; both are in, and rows keep their ids."""
+    table = create(f"TBLPROPERTIES ({KEYLESS[kind]}'compaction.min.file-num'='2', 'write-only'='true')")
+    name = f"rivals.db.{Path(table.path).name}"
+    original = SnapshotBuilder.next_snapshot
+    tracked = "row-tracking" in KEYLESS[kind]
+    compacted: list[int | None] = []
+
+    def late(builder: SnapshotBuilder, latest: Snapshot | None) -> Snapshot:
+        if len(compacted) == waiting:
+            compacted.append(None)
+            compacted[-1] = table.compact()
+        return original(builder, latest)
+
+    def ids() -> dict[int, int]:
+        return {row.k: row.i for row in spark.sql(f"SELECT k, _ROW_ID AS i FROM {name}").collect()} if tracked else {}
+
+    statements = [
+        f"UPDATE {name} SET n = n + 1 WHERE k <= 2",
+        f"MERGE INTO {name} t USING (SELECT 3 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = t.n + 5",
+        *([f"DELETE FROM {name} WHERE k = 2"] if kind != "evolution" else []),
+    ]
+    monkeypatch.setattr(SnapshotBuilder, "next_snapshot", late)
+    for turn, statement in enumerate(statements):
+        waiting = len(statements)  # no compaction beside the write of one more file
+        write(table.path, {10 + turn: turn})
+        before, waiting = ids(), turn
+        spark.sql(statement).collect()
+        assert ids() == {key: row_id for key, row_id in before.items() if key != 2 or turn < 2}
+    assert len(compacted) == len(statements)
+    assert None not in compacted
+    rows = {1: 11, 2: 21, 3: 35, **{10 + turn: turn for turn in range(len(statements))}}
+    assert contents(table) == (rows if kind == "evolution" else {key: n for key, n in rows.items() if key != 2})
