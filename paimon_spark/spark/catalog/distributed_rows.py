@@ -20,6 +20,7 @@ from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.distribution import WriteDistribution
 from paimon_spark.spark.catalog.write_batches import WriteBatches
 from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, clustering, packed
 from paimon_spark.spark.jobs.key_ranges import holds_full_buckets, key_ranges, may_be_cut
 from paimon_spark.spark.jvm import compat
@@ -148,7 +149,7 @@ class DistributedRows:
         rows = compat.DATASET.of(self.gateway).ofRows(session, plan)
         frame = DataFrame(rows, SparkSession(self.gateway.context, session))
         struct = _columns(plan)
-        return frame.toDF(*(str(number) for number in range(len(struct)))), struct
+        return numbered(frame), struct
 
     def _clustered(self, shuffle: JavaObject, child: JavaObject, texts: list[str]) -> JavaObject:
         """Return Spark's shuffle with other expressions and another child."""

@@ -43,3 +43,11 @@ def _created(spark: SparkSession) -> Any:
     else:
         from pyspark.sql.udf import _create_udf as create
     return create
+
+
+def numbered(rows: DataFrame, *named: str) -> DataFrame:
+    """Return rows whose columns have their numbers as names, "0", "1", …; the last ones are named `named`.
+
+    ``mapInArrow`` takes the names of columns for expressions: one with a dot or a back quote it would not find.
+    """
+    return rows.toDF(*(str(number) for number in range(len(rows.columns) - len(named))), *named)

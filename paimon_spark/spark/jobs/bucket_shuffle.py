@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from paimon_spark.maintain.compact.row_order import RowOrder, clusters_writes
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import clustering, packed, packed_here
 from paimon_spark.spark.jobs.write_tasks import commit_tasks, number_of_tasks, run_write, write_here
 from paimon_spark.spark.session.pyspark_members import sql_columns
@@ -157,8 +157,7 @@ def write_to_buckets(
     batches = None if clusters else rows_at_hand(df)
     if batches is not None:
         return _write_here(df, batches, write, given, assignment, accepts=accepts, merge=merge)
-    # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
-    rows = df.toDF(*(str(number) for number in range(len(df.columns))))
+    rows = numbered(df)
     if clusters:
         return run_write(clustered_rows(rows, write.plan), write, accepts=accepts)
     if together:

@@ -22,7 +22,7 @@ from paimon_spark.maintain.column_update import ColumnUpdate, commit_columns, pl
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.special_fields import ROW_ID
@@ -90,7 +90,7 @@ def write_columns(
     update = plan_column_update(table, names, data_schema, snapshot_id)
     if not update.groups:
         return []
-    plain = wanted.toDF(*(str(number) for number in range(len(names))), _ID)
+    plain = numbered(wanted, _ID)
     tasks = min(number_of_tasks_of(rows.sparkSession, table), len(update.groups))
     starts = update.starts[_even(len(update.groups), _SLICES)]
     assigned = plain.repartition(tasks, _slice_of(sf.col(_ID), starts.tolist())).sortWithinPartitions(_ID)

@@ -30,7 +30,7 @@ from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, 
 from paimon_spark.read.key_locations import count_keys, numbers_of_keys, read_key_locations
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
 from paimon_spark.spark.session.pyspark_members import estimated_bytes
@@ -154,7 +154,7 @@ def _write(
     spark = df.sparkSession
     mode = None if overwrite is None else overwrite.kind
     given = plan_write(table, overwrite=mode, data_schema=spark_arrow_schema(df.schema), rows_of=at)
-    rows = df.toDF(*(str(number) for number in range(len(df.columns))))
+    rows = numbered(df)
     if overwrite is not None:
         overwrite = with_named_partitions(given, overwrite, lambda: _partitions_of(rows, given))
     splits = kept_keys(given, overwrite, cores(spark))

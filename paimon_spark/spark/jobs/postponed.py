@@ -33,7 +33,7 @@ from paimon_spark.read.postponed_files import (
     read_postponed_rows,
 )
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.rescale import rescale_partitions
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_tasks, run_write
@@ -92,7 +92,7 @@ def write_postponed(
 
     if postpones:
         write = replace(_postponed_write(df, table, overwrite, operation, rows_of), stream=stream)
-        done = run_write(_numbered(df), write)
+        done = run_write(numbered(df), write)
         _LOG.warning(
             "Rows written to %s wait in bucket-postpone: no read sees them before CALL sys.compact.", table.path
         )
@@ -115,10 +115,6 @@ def _postponed_write(
     return replace(write, owner=table)
 
 
-def _numbered(df: DataFrame) -> DataFrame:
-    return df.toDF(*(str(number) for number in range(len(df.columns))))
-
-
 def _write(
     df: DataFrame,
     table: FileStoreTable,
@@ -131,7 +127,7 @@ def _write(
 ) -> int | None:
     """Write to real buckets: through files that are measured, then taken in, and deleted."""
     staging = _postponed_write(df, table, None, None, at)
-    messages = run_tasks(_numbered(df), staging)
+    messages = run_tasks(numbered(df), staging)
     staged = [
         (m.partition, postponed_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files
     ]

@@ -25,7 +25,7 @@ from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletion
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_LOCATION
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
 from paimon_spark.spark.jobs.row_rewrites import tracked_columns
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
@@ -90,7 +90,7 @@ def write_deletions(
     rows = located.select(*stored(located, table.schema.field_names), *tracked_columns(table, sf.lit(True)))
     deleted = RowDeletions(snapshot.id, found)
     write = planned(table, spark_arrow_schema(rows.schema), operation=operation, deleted=deleted)
-    run_write(rows.toDF(*(str(number) for number in range(len(rows.columns)))), write)
+    run_write(numbered(rows), write)
     report(RowCounts.updated(count))
 
 

@@ -25,7 +25,7 @@ from paimon_spark.errors import DataError
 from paimon_spark.maintain.row_deletion import DeletedPositions, encode_positions
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
 from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.row_deletions import by_file
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
@@ -95,10 +95,10 @@ def write_changes(changes: DataFrame, table: FileStoreTable, *, updates: bool) -
         kept = pa.schema([*plain, *(schema.field(at) for at in tracked)])
         # as of rows that are deleted: they bring their ids
         writes.append(planned(table, kept, operation=Operation.MERGE, deleted=RowDeletions(0, ())))
-    numbered = changes.toDF(*(str(number) for number in range(len(schema))))
-    task, batches = partial(_merge_task, writes, columns), rows_at_hand(numbered)
+    rows = numbered(changes)
+    task, batches = partial(_merge_task, writes, columns), rows_at_hand(rows)
     if batches is None:
-        answers = [bytes(row.answer) for row in map_in_arrow(numbered, task, _ANSWER).collect()]
+        answers = [bytes(row.answer) for row in map_in_arrow(rows, task, _ANSWER).collect()]
     else:
         answers = [value.as_py() for answer in task(batches) for value in answer.column(0)]
     return writes[0], [done for answer in answers for done in pickle.loads(answer)]

@@ -16,6 +16,7 @@ from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import ReplacedFiles, planned
@@ -67,11 +68,11 @@ def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operat
     rows = marked(touched)
     if operation is Operation.DELETE:
         rows = rows.where(~sf.col(HIT))
-    numbered = rows.select(*stored(rows, table.schema.field_names), *tracked_columns(table, sf.col(HIT)))
-    arrow_schema = spark_arrow_schema(numbered.schema)
+    stored_rows = rows.select(*stored(rows, table.schema.field_names), *tracked_columns(table, sf.col(HIT)))
+    arrow_schema = spark_arrow_schema(stored_rows.schema)
     replaced = ReplacedFiles(snapshot_id, tuple(touched))
     write = planned(table, arrow_schema, operation=operation, replaced=replaced)
-    run_write(numbered.toDF(*(str(number) for number in range(len(numbered.columns)))), write)
+    run_write(numbered(stored_rows), write)
     count = sum(found.values())
     report(RowCounts.deleted(count) if operation is Operation.DELETE else RowCounts.updated(count))
 

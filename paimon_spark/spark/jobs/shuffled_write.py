@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.cross_partition import write_cross_partition
 from paimon_spark.spark.jobs.postponed import write_postponed
@@ -44,7 +45,7 @@ def write_as_is(
 ) -> int | None:
     """Write rows where they are, of tables that `is_shuffled` says no of; else as `write_shuffled`."""
     write = planned(table, spark_arrow_schema(df.schema), overwrite, operation=operation)
-    return run_write(df.toDF(*(str(at) for at in range(len(df.columns)))), write)
+    return run_write(numbered(df), write)
 
 
 def write_shuffled(

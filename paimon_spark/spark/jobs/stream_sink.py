@@ -19,6 +19,7 @@ from paimon_spark.commit.stream_batch import StreamBatch, stream_user, uncommitt
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.compact.after_write import compact_left_behind
 from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.jobs.write_tasks import run_write
@@ -91,7 +92,7 @@ class StreamSink:
             write_shuffled(assigned, table, overwrite, stream=wanted, together=_are_together(rows))
             return
         write = replace(planned(table, spark_arrow_schema(rows.schema), overwrite), stream=wanted)
-        run_write(rows.toDF(*(str(at) for at in range(len(rows.columns)))), write)
+        run_write(numbered(rows), write)
 
     def _table(self, schema: StructType) -> FileStoreTable:
         return target_table(write_request(self.options, overwrite=self.complete), schema)

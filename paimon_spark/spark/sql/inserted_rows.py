@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.spark.columns.merge_schema import typed_columns, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct
+from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.session.overwrite_mode import (
     Named,
     asks_for_dynamic,
@@ -116,7 +117,7 @@ def inserted_rows(target: InsertTarget, insert: Insert, rows: DataFrame, *, ansi
     columns: list[Column] = assigned(stored, [fields[column] for column in given], target.shown, ansi=ansi)
     columns += [assigned_literal(value, fields[column], ansi=ansi) for column, value in static.items()]
     columns += [sf.col(str(len(given) + number)).alias(column) for number, column in enumerate(added)]
-    return rows.toDF(*(str(number) for number in range(len(rows.columns)))).select(*columns)
+    return numbered(rows).select(*columns)
 
 
 def replaced_options(target: InsertTarget, insert: Insert, rows: DataFrame) -> dict[str, str]:

@@ -16,6 +16,7 @@ from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, metadata_fields, tracked_names
 from paimon_spark.spark.columns.char_columns import padded, stored
 from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
@@ -204,7 +205,7 @@ def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
             for value, field in zip(new, fields, strict=True)
         ]
     count = len(fields)
-    both = rows.select(*new, *old, *marks).toDF(*(str(number) for number in range(2 * count)), *marks)
+    both = numbered(rows.select(*new, *old, *marks), *marks)
     ansi = str(rows.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
     new_values = both.select(*(str(number) for number in range(count)))
     values = assigned(new_values, fields, [table.path], ansi=ansi, by_name=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 from pyspark.sql import types as t
 
+from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted
 from paimon_spark.spec.filter_text import spark_literal
 
@@ -126,7 +127,7 @@ def fields_by_name(
     pairs = list(zip(fields, rows.schema.fields, strict=False))
     if all(_in_order(source.dataType, field.dataType) for field, source in pairs):
         return rows
-    named = rows.toDF(*(str(number) for number in range(len(rows.columns))))
+    named = numbered(rows)
     filling = Filling() if fills else None
     columns = [
         _by_name(sf.col(str(number)), source.dataType, field.dataType, (*table, field.name), filling).alias(source.name)
