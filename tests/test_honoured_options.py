@@ -70,6 +70,7 @@ ELSEWHERE = {
     "uri": "tests/metastore/test_jdbc_catalog.py",
     "catalog-key": "tests/metastore/test_jdbc_catalog.py",
     "lock.enabled": "tests/metastore/test_jdbc_catalog.py",
+    "table-default.*": "tests/spark/test_table_defaults.py",
     "lock-acquire-timeout": "tests/metastore/test_jdbc_catalog.py",
     "lock-check-max-sleep": "tests/metastore/test_jdbc_catalog.py",
     "lock-key-max-length": "tests/metastore/test_jdbc_catalog.py",

@@ -9,6 +9,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.metastore.opening import check_kind
 from paimon_spark.options import METASTORE_OPTIONS, Option, Scope, find_option, log_ignored, unknown_option_error
 
+_DEFAULT = "table-default."
 _OWN_KEYS = ("metastore", "warehouse", "default-database", "s3.endpoint", "s3.access-key", "s3.secret-key")
 
 
@@ -26,6 +27,8 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
             raise unknown_option_error(key, _OWN_KEYS)
         if option.scope is Scope.CATALOG:
             _check_catalog_option(option, key, text)
+            if key.startswith(_DEFAULT):
+                _check_default(key, text)
             kinds = [kind for kind, keys in METASTORE_OPTIONS.items() if option.key in keys]
             if kinds and metastore not in kinds:
                 raise UnsupportedError(
@@ -39,6 +42,17 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
             )
     without_effect = {key: text for key, text in options.items() if not _is_refused(key)}
     log_ignored("The catalog", without_effect, logging.WARNING)
+
+
+def _check_default(key: str, text: str) -> None:
+    """Refuse a default of what is no option of tables, or of a value that it cannot have."""
+    option = find_option(key[len(_DEFAULT) :])
+    if option is None:
+        raise unknown_option_error(key[len(_DEFAULT) :], ())
+    if option.scope is not Scope.TABLE:
+        raise OptionError(f"'{key}': {option.key} is no option of a table, so a catalog can give tables none.")
+    if not option.key.endswith("*") and "<" not in option.key:
+        option.parse(text)
 
 
 def _is_refused(key: str) -> bool:

@@ -37,6 +37,18 @@ class FilesystemCatalog:
     """The directory, without a trailing slash."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the store (``s3.*``, ``fs.*``)."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Options of new tables where their definition says nothing (catalog options ``table-default.*``)."""
+
+    def with_defaults(self, options: Mapping[str, str], *, prefix: str = "") -> dict[str, str]:
+        """The options of a new table, or of one that is replaced, with the defaults of the catalog.
+
+        Args:
+            options: of its definition.
+            prefix: that keys of options may have, too.
+        """
+        missing = {key: text for key, text in self.defaults.items() if f"{prefix}{key}" not in options}
+        return {**missing, **options}
 
     @cached_property
     def file_io(self) -> FileIO:

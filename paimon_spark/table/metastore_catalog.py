@@ -34,6 +34,8 @@ from paimon_spark.table.table import FileStoreTable, create_table, load_table
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
+_DEFAULT = "table-default."
+
 
 def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalog:
     """Return the catalog that the options name, over a warehouse.
@@ -46,26 +48,36 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalo
         OptionError: an option is missing or cannot be used.
         PaimonError: the metastore cannot be reached.
     """
+    options, defaults = split_defaults(options)
     if kind_of(options) == "rest":
-        return _served_catalog(warehouse, options)
+        return _served_catalog(warehouse, options, defaults)
     root = warehouse.rstrip("/") or "/"
     metastore = metastore_of(options)
     if metastore is None:
-        return FilesystemCatalog(root, dict(options))
+        return FilesystemCatalog(root, options, defaults)
     given = options.get("warehouse", root).rstrip("/")
     if given != root:
         raise OptionError(f"The catalog has two warehouses: {root}, and the option 'warehouse' = '{given}'.")
     metastore.prepare()
-    return MetastoreCatalog(root, {**options, "warehouse": root})
+    return MetastoreCatalog(root, {**options, "warehouse": root}, defaults)
 
 
-def _served_catalog(warehouse: str, options: Mapping[str, str]) -> ServedCatalog:
+def split_defaults(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Split the options of a catalog into its own and those of its new tables."""
+    defaults = {key[len(_DEFAULT) :]: text for key, text in options.items() if key.startswith(_DEFAULT)}
+    return {key: text for key, text in options.items() if not key.startswith(_DEFAULT)}, defaults
+
+
+def _served_catalog(warehouse: str, options: Mapping[str, str], defaults: Mapping[str, str]) -> ServedCatalog:
+    from paimon_spark.metastore.rest import RestMetastore  # whoever looks up `register` does without it
+
     given = options.get("warehouse", warehouse)
     if given != warehouse:
         raise OptionError(f"The catalog has two warehouses: {warehouse}, and the option 'warehouse' = '{given}'.")
     named = {**options, "warehouse": warehouse}
-    metastore_of(named, opens=True)
-    return ServedCatalog(root_of(warehouse, named), named)
+    metastore = metastore_of(named, opens=True)
+    told = split_defaults(dict(metastore.client.options))[1] if isinstance(metastore, RestMetastore) else {}
+    return ServedCatalog(root_of(warehouse, named), named, {**told, **defaults})
 
 
 @dataclass(frozen=True)

@@ -544,6 +544,18 @@ def test_an_external_table_is_committed_to_by_files(
     assert "POST databases/d/tables/x" in proxy.taken()
 
 
+def test_defaults_of_tables_that_the_server_tells(rest: RestServer, proxy: RestProxy) -> None:
+    told = {"defaults": {"prefix": "paimon", "table-default.bucket": "2", "table-default.file.format": "orc"}}
+
+    def fault(_method: str, path: str, pass_on: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
+        return (200, json.dumps(told).encode()) if path.startswith("config") else pass_on()
+
+    proxy.fault = fault
+    found = open_catalog("wh", {**rest.options(proxy.uri), "table-default.bucket": "3"})
+    assert found.defaults == {"bucket": "3", "file.format": "orc"}
+    assert not any(key.startswith("table-default") for key in found.options)
+
+
 @pytest.mark.parametrize("limits", [{"filter": ["{}"]}, {"columnMasking": {"v": "{}"}}, {}])
 def test_governed_tables(catalog: FilesystemCatalog, proxy: RestProxy, limits: dict[str, object]) -> None:
     governed = SCHEMA.with_options({"bucket": "1", "query-auth.enabled": "true"})

@@ -14,7 +14,9 @@ from paimon_spark.table.catalog_options import check_catalog_options
 _REFUSED = [
     ({"metastore": "glue"}, UnsupportedError, "'metastore' = 'glue'"),
     ({"uri": "http://catalog:8080"}, UnsupportedError, "'uri'"),
-    ({"table-default.bucket": "4"}, UnsupportedError, "'table-default.bucket'"),
+    ({"table-default.buckets": "4"}, OptionError, "Did you mean 'bucket'"),
+    ({"table-default.bucket": "many"}, OptionError, "bucket"),
+    ({"table-default.scan.fallback-branch": "b", "table-default.uri": "x"}, OptionError, "is no option of a table"),
     ({"case-sensitive": "false"}, UnsupportedError, "'case-sensitive'"),
     ({"lock.enabled": "true"}, UnsupportedError, "'lock.enabled'"),
     ({"metastor": "rest"}, OptionError, "Did you mean 'metastore'"),

@@ -469,6 +469,8 @@ class TableDefinitionsProxy(NamespacesProxy):
             given = {key: text for key, text in given.items() if not of_one_write(key.removeprefix(OPTION_PREFIX))}
         if self._called_by("DataFrameWriter", "classic.Catalog") and given.get("provider") == self._default_source():
             del given["provider"]  # without a format, the catalog's is meant
+        if not is_path_name(ident.name()):
+            given = self.catalog.with_defaults(given, prefix=OPTION_PREFIX)
         return schema_of_create(struct_from_columns(self.gateway, columns), transforms, given)
 
     def _default_source(self) -> str:

@@ -110,7 +110,7 @@ def _new_schema(
 ) -> tuple[TableSchema, DataFrame | None]:
     """Return the schema that a definition asks for, and the rows of its query; the query reads the replaced table."""
     definition = _definition(context, cursor)
-    options = _own_options(context, definition, name)
+    options = _with_defaults(context, name, _own_options(context, definition, name))
     rows = None
     columns = definition.columns
     if definition.query is not None:
@@ -132,6 +132,11 @@ def _own_options(context: Context, definition: Definition, name: TableName) -> d
     return {**elsewhere, "owner": str(context.spark_sql("SELECT current_user()").collect()[0][0]), **options}
 
 
+def _with_defaults(context: Context, name: TableName, options: Mapping[str, str]) -> Mapping[str, str]:
+    catalog = None if name.is_path else context.known.catalogs.get(name.catalog_name)
+    return options if catalog is None else catalog.with_defaults(options)
+
+
 def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchema, None]:
     parts = cursor.name()
     source = target(context, parts)
@@ -140,7 +145,7 @@ def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchem
     refuse_system_table(source.path, system_table_in(source), "copied by LIKE")
     given = _definition(context, cursor)
     schema = source.load().schema
-    options = copied_options(schema.options) | _own_options(context, given, name)
+    options = _with_defaults(context, name, copied_options(schema.options) | _own_options(context, given, name))
     return new_table_schema(
         schema.fields,
         options,
