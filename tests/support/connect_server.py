@@ -1,12 +1,13 @@
 """A Spark Connect server of its own process: a classic session cannot live alongside one of Connect."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support.store_server import free_port
 
 _CODE = """
 import sys
@@ -28,9 +29,7 @@ def connect_server(home: Path) -> Iterator[str]:
     Raises:
         RuntimeError: it did not start.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-c", _CODE, str(port)]
     environment = {**os.environ, "TZ": "UTC"}
     with subprocess.Popen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.java_server import java_server
 from tests.support.maven_jars import fetched, hadoop_version, spark_jars
 from tests.support.store_server import BUCKET, StoreServer
 
@@ -17,45 +17,7 @@ _JARS = (
     ("org.mockito", "mockito-core", "4.11.0"),
     ("junit", "junit", "4.13.2"),
 )
-_PROGRAM = """
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.hdfs.MiniDFSCluster;
-import org.apache.hadoop.hdfs.MiniDFSNNTopology;
-
-public class Hdfs {
-    public static void main(String[] arguments) throws Exception {
-        boolean two = arguments.length > 1;
-        Configuration settings = new Configuration();
-        settings.set("dfs.namenode.fs-limits.min-block-size", "0");
-        settings.set("dfs.ha.tail-edits.period", "1");
-        MiniDFSCluster.Builder builder =
-            new MiniDFSCluster.Builder(settings, new java.io.File(arguments[0])).numDataNodes(1);
-        if (two) builder.nnTopology(MiniDFSNNTopology.simpleHATopology());
-        MiniDFSCluster cluster = builder.build();
-        if (two) cluster.transitionToActive(0);
-        cluster.waitActive();
-        String ports = "" + cluster.getNameNodePort(0);
-        System.out.println("PORT " + (two ? ports + " " + cluster.getNameNodePort(1) : ports));
-        System.out.flush();
-        int command;
-        while ((command = System.in.read()) >= 0) {
-            if (command == 'f') {  // the active one dies, the other one takes over
-                cluster.shutdownNameNode(0);
-                cluster.transitionToActive(1);
-            } else if (command == 'b') {  // the first one comes back, and takes over while both live
-                cluster.restartNameNode(0, false);
-                cluster.transitionToStandby(1);
-                cluster.transitionToActive(0);
-            } else {
-                continue;
-            }
-            System.out.println("DONE");
-            System.out.flush();
-        }
-        Runtime.getRuntime().halt(0);
-    }
-}
-"""
+_SOURCE = Path(__file__).with_name("Hdfs.java")
 
 
 @dataclass(frozen=True)
@@ -113,20 +75,11 @@ def _cluster(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]
     alone = [("org.apache.hadoop", "hadoop-client-minicluster", version)]
     jars = fetched(f"hadoop-minicluster-{version}", alone, _JARS)
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "Hdfs.java"
-        program.write_text(_PROGRAM)
-        classes = os.pathsep.join([*jars, *spark_jars()])
-        command = ["java", "-Xmx400m", "-cp", classes, str(program), f"{folder}/data", *arguments]
-        with (Path(folder) / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-            try:
-                yield process, _ports(process, Path(folder) / "log")
-            finally:
-                assert process.stdin is not None
-                process.stdin.close()
-                process.wait(20)
+        classes = [*jars, *spark_jars()]
+        with java_server(
+            _SOURCE, classes, [f"{folder}/data", *arguments], Path(folder), options=["-Xmx400m"]
+        ) as process:
+            yield process, _ports(process, Path(folder) / "errors")
 
 
 def _ports(process: subprocess.Popen[str], log: Path) -> list[str]:

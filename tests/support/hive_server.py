@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import socket
-import subprocess
 import tempfile
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.oracle.paimon_oracle import cache_dir
+from tests.support.java_server import first_line, java_server
 from tests.support.maven_jars import fetched, spark_jars
 from tests.support.store_server import StoreServer
 
@@ -68,49 +65,11 @@ def hive_server(*, strict: bool = True) -> Iterator[HiveServer]:
     """
     jars = spark_jars()
     with tempfile.TemporaryDirectory() as folder:
-        command = ["java", "-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
-        command += [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
-        command += ["-cp", os.pathsep.join([_compiled(jars), *jars]), "HiveServer"]
-        command += [f"{folder}/warehouse", f"{LOCK_SECONDS}s", str(strict).lower()]
-        with (Path(folder) / "errors").open("w+") as errors:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder
-            )
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                port = process.stdout.readline().strip()
-                if not port.isdigit():
-                    errors.seek(0)
-                    raise RuntimeError(f"the Hive metastore does not start: {port} {errors.read()[-2000:]}")
-                yield HiveServer(int(port), f"{folder}/warehouse")
-            finally:
-                process.stdin.close()
-                try:
-                    process.wait(30)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                process.stdout.close()
-
-
-def _compiled(jars: list[str]) -> str:
-    """The directory of the class, compiled once."""
-    name = hashlib.sha256("\n".join([_SOURCE.read_text(), *map(os.path.basename, jars)]).encode()).hexdigest()[:16]
-    folder = Path(cache_dir()) / "classes" / f"hive-server-{name}"
-    if not folder.exists():
-        aside = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}")
-        aside.mkdir(parents=True)
-        command = ["javac", "-proc:none", "-nowarn", "-d", str(aside), "-cp", os.pathsep.join(jars), str(_SOURCE)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"javac: {done.stderr[-2000:]}")
-        try:
-            aside.replace(folder)
-        except OSError:  # another process was first
-            if not folder.exists():
-                raise
-    return str(folder)
+        options = ["-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
+        options += [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
+        arguments = [f"{folder}/warehouse", f"{LOCK_SECONDS}s", str(strict).lower()]
+        with java_server(_SOURCE, jars, arguments, Path(folder), options=options) as process:
+            yield HiveServer(int(first_line(process, Path(folder))), f"{folder}/warehouse")
 
 
 def hive_warehouse(server: HiveServer, folder: str) -> StoreServer:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import subprocess
 import tempfile
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.oracle.paimon_oracle import bundle_jar, cache_dir
+from tests.oracle.paimon_oracle import bundle_jar
+from tests.support.java_server import first_line, java_server
 from tests.support.maven_jars import fetched, spark_jars
 
 _SOURCE = Path(__file__).with_name("RestServer.java")
@@ -79,41 +78,9 @@ def rest_server() -> Iterator[RestServer]:
     of_spark = [jar for jar in spark_jars() if os.path.basename(jar).startswith(_NEEDED)]
     jars = [bundle_jar("1.4.2"), *found, *of_spark]
     with tempfile.TemporaryDirectory() as folder:
-        command = ["java", "-Xmx256m", "-cp", os.pathsep.join([_compiled(jars), *jars]), "RestServer"]
-        command += [f"file://{folder}/bear", f"file://{folder}/dlf"]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            urls = [process.stdout.readline().strip().rstrip("/") for _ in range(2)]
-            if not all(urls):
-                raise RuntimeError("the REST catalog server does not start")
-            yield RestServer(*urls, process)
-        finally:
-            process.stdin.close()
-            process.wait(30)
-            process.stdout.close()
-
-
-def _compiled(jars: list[str]) -> str:
-    """The directory of the class, compiled once."""
-    name = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
-    folder = Path(cache_dir()) / "classes" / f"rest-server-{name}"
-    if not folder.exists():
-        aside = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}")
-        aside.mkdir(parents=True)
-        command = ["javac", "-proc:none", "-nowarn", "-d", str(aside), "-cp", os.pathsep.join(jars), str(_SOURCE)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"javac: {done.stderr[-2000:]}")
-        try:
-            aside.replace(folder)
-        except OSError:  # another process was first
-            if not folder.exists():
-                raise
-    return str(folder)
+        arguments = [f"file://{folder}/bear", f"file://{folder}/dlf"]
+        with java_server(_SOURCE, jars, arguments, Path(folder), options=["-Xmx256m"]) as process:
+            yield RestServer(*(first_line(process, Path(folder)).rstrip("/") for _ in range(2)), process)
 
 
 Fault = Callable[[str, str, Callable[[], tuple[int, bytes]]], tuple[int, bytes] | None]

