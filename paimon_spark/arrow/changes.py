@@ -205,7 +205,7 @@ def delete_where(table: FileStoreTable, where: str | None) -> int | None:
     """Delete rows and commit that; return the id of the new snapshot, None where no row was found.
 
     The first way that fits is taken, as DELETE in SQL does: whole partitions are dropped; rows of tables with a primary
-    key are written as deleted; in other tables deletion vectors mark them, or their files are written anew.
+    key are written as deleted; in other tables deletion vectors delete them, or their files are written anew.
 
     Args:
         table: with the options of the statement.

@@ -1,6 +1,6 @@
 """Rows of append tables that a statement deletes become deletion vectors of one commit. Runs on the driver.
 
-Equals what Java's Spark connector does with ``deletion-vectors.enabled``: DELETE marks rows, UPDATE marks the old rows
+Equals what Java's Spark connector does with ``deletion-vectors.enabled``: DELETE deletes rows, UPDATE the old rows
 and adds files with the new ones.
 """
 

@@ -172,8 +172,8 @@ def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
 def _check_changeable(table: FileStoreTable, statement: str) -> None:
     check_readable(table.schema)
     check_writable(table.schema)
-    data_evolution, marks = table.schema.kind.has_data_evolution, table.options.deletion_vectors_enabled
-    if data_evolution and statement == "DELETE" and not marks:
+    data_evolution, has_vectors = table.schema.kind.has_data_evolution, table.options.deletion_vectors_enabled
+    if data_evolution and statement == "DELETE" and not has_vectors:
         raise UnsupportedError(
             "Can only perform deletion operation on data evolution tables with DeletionVector enabled. "
             "DELETE is not supported without. Set option 'deletion-vectors.enabled' = 'true'."

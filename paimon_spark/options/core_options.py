@@ -201,7 +201,7 @@ class CoreOptions(Mapping[str, str]):
 
     @property
     def deletion_vectors_enabled(self) -> bool:
-        """Whether deletes mark rows in deletion vectors."""
+        """Whether rows are deleted by deletion vectors."""
         return bool(self.value("deletion-vectors.enabled"))
 
     @property

@@ -88,23 +88,23 @@ def diff_splits(
     return result
 
 
-_Marked = tuple[SplitFile, bool, int]
+_ComparedFile = tuple[SplitFile, bool, int]
 """A file, whether both states have it, and the bucket count it was written with."""
 
 
 def _by_partition(
     table: FileStoreTable, files: ManifestColumns, vectors: Vectors, common: set[Identity]
-) -> dict[bytes, dict[int, list[_Marked]]]:
-    result: dict[bytes, dict[int, list[_Marked]]] = {}
+) -> dict[bytes, dict[int, list[_ComparedFile]]]:
+    result: dict[bytes, dict[int, list[_ComparedFile]]] = {}
     paths, identities = split_files(table, files, vectors), _identities(files, vectors)
-    marked = zip(paths, identities, files.buckets.tolist(), files.total_buckets.tolist(), strict=True)
-    for file, identity, bucket, total in marked:
+    compared_files = zip(paths, identities, files.buckets.tolist(), files.total_buckets.tolist(), strict=True)
+    for file, identity, bucket, total in compared_files:
         found = result.setdefault(identity[0], {}).setdefault(bucket, [])
         found.append((file, identity in common, total))
     return result
 
 
-def _compared_together(old: dict[int, list[_Marked]], new: dict[int, list[_Marked]]) -> list[list[int]]:
+def _compared_together(old: dict[int, list[_ComparedFile]], new: dict[int, list[_ComparedFile]]) -> list[list[int]]:
     """Buckets of a partition that may hold the same keys: each alone, or all where their number has changed."""
     everywhere = list(dict.fromkeys([*old, *new]))
     totals = {total for side in (old, new) for files in side.values() for _, _, total in files if total > 0}
@@ -115,10 +115,10 @@ def _split(
     table: FileStoreTable,
     partition: bytes,
     snapshot_id: int,
-    old: Sequence[tuple[int, list[_Marked]]],
-    new: Sequence[tuple[int, list[_Marked]]],
+    old: Sequence[tuple[int, list[_ComparedFile]]],
+    new: Sequence[tuple[int, list[_ComparedFile]]],
 ) -> DiffSplit | None:
-    every = [marked for _, files in (*old, *new) for marked in files]
+    every = [compared_files for _, files in (*old, *new) for compared_files in files]
     kept = _needed(table, every)
     if not any(kept):
         return None
@@ -136,7 +136,7 @@ def _split(
     return DiffSplit(snapshot_id, partition, bucket, total, tuple(chosen), False, None, *map(tuple, counts))
 
 
-def _needed(table: FileStoreTable, files: Sequence[_Marked]) -> npt.NDArray[np.bool_]:
+def _needed(table: FileStoreTable, files: Sequence[_ComparedFile]) -> npt.NDArray[np.bool_]:
     """Which files must be read: those that one state has; and with engines that put rows together, those they touch."""
     alone = np.array([not common for _, common, _ in files], dtype=bool)
     if table.options.one_row_wins or alone.all() or not alone.any():

@@ -124,7 +124,7 @@ def diff_rows(
     pushed = implied_by(predicate, [*table.schema.partition_keys, *keys])
     sides = [(0, files) for files in split.before if files] + [(1, files) for files in split.after if files]
     runs = [
-        _marked(merged_with_kinds(reader, files, budget // len(sides), pushed), side, keep_deletes=keep_deletes)
+        _with_side(merged_with_kinds(reader, files, budget // len(sides), pushed), side, keep_deletes=keep_deletes)
         for side, files in sides
     ]
     engine = Diff(merge_engine_for(table.schema).layout, keep_deletes)
@@ -157,12 +157,12 @@ def merged_with_kinds(
         )
 
 
-def _marked(batches: Iterator[pa.RecordBatch], side: int, *, keep_deletes: bool) -> Iterator[pa.RecordBatch]:
+def _with_side(batches: Iterator[pa.RecordBatch], side: int, *, keep_deletes: bool) -> Iterator[pa.RecordBatch]:
     """Add to each row the side it is of; drop deletes unless they are to be kept."""
     for batch in batches:
         if not keep_deletes:
             batch = without_retracts(batch)
-        marks = pa.repeat(pa.scalar(side, pa.int8()), batch.num_rows)
+        side_values = pa.repeat(pa.scalar(side, pa.int8()), batch.num_rows)
         names = [*batch.schema.names[:-2], SIDE, *batch.schema.names[-2:]]
-        arrays = [*batch.columns[:-2], marks, *batch.columns[-2:]]
+        arrays = [*batch.columns[:-2], side_values, *batch.columns[-2:]]
         yield pa.RecordBatch.from_arrays(arrays, names=names)

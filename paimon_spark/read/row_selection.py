@@ -1,4 +1,4 @@
-"""Which rows of a data file are read: those that no deletion vector marks, and that an index does not rule out.
+"""Which rows of a data file are read: those that no deletion vector deletes, and that an index does not rule out.
 
 A selection is one bit for each row of the file, by its position. Planning puts only the place of a vector into a split;
 the task loads it when it opens the file, and masks the batches of whatever row groups it reads

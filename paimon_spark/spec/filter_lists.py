@@ -14,7 +14,7 @@ from typing import Any, Final
 from paimon_spark.spec.data_types import BigIntType, DataType, IntType, SmallIntType, TinyIntType, VarCharType
 from paimon_spark.spec.filter_literals import fit_literal
 
-MARK: Final = "_long_list_"
+PLACEHOLDER: Final = "_long_list_"
 """Lists stand in the shortened text as ``:_long_list_0``, ``:_long_list_1``, …"""
 
 _SHORTEST_TEXT: Final = 2000
@@ -25,7 +25,7 @@ _PIECES: Final = re.compile(
 )
 _LITERALS: Final = re.compile(_LITERAL)
 _INTEGERS: Final = (TinyIntType, SmallIntType, IntType, BigIntType)
-_ELSEWHERE: Final = ("--", "/*", "\\", '"', f":{MARK}")
+_ELSEWHERE: Final = ("--", "/*", "\\", '"', f":{PLACEHOLDER}")
 _RAW_TEXT: Final = re.compile(r"\b[rRxXbB]'")
 
 
@@ -40,7 +40,7 @@ def without_long_lists(sql: str) -> tuple[str, list[list[str]]]:
         if len(values) < _FEWEST_VALUES:
             return found[0]
         lists.append(values)
-        return f"IN (:{MARK}{len(lists) - 1})"
+        return f"IN (:{PLACEHOLDER}{len(lists) - 1})"
 
     return _PIECES.sub(shortened, sql), lists
 

@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.data_types import BooleanType, CharType, DataField, MapType, VarCharType
 from paimon_spark.spec.filter_keys import KeyOfMap, with_keys
-from paimon_spark.spec.filter_lists import MARK, fit_all, without_long_lists
+from paimon_spark.spec.filter_lists import PLACEHOLDER, fit_all, without_long_lists
 from paimon_spark.spec.filter_literals import (
     Fitted,
     LiteralError,
@@ -153,7 +153,7 @@ class _Translator:
         return _compare(op, field, self._fit(right, field))
 
     def _refuse(self, node: exp.Expression | None, reason: str = "is not supported in a filter") -> NoReturn:
-        piece = self._sql if node is None else re.sub(rf":{MARK}\d+", "…", node.sql(dialect=FilterDialect))
+        piece = self._sql if node is None else re.sub(rf":{PLACEHOLDER}\d+", "…", node.sql(dialect=FilterDialect))
         raise OptionError(f"Cannot use the filter '{self._sql}': '{piece}' {reason}. {_HELP}")
 
     def _check_parts(self, node: exp.Expression) -> None:
@@ -210,7 +210,7 @@ class _Translator:
         if not values:
             self._refuse(node)
         if self._lists and len(values) == 1 and isinstance(values[0], exp.Placeholder):
-            return self._long_list(node, field, self._lists[int(values[0].name.removeprefix(MARK))])
+            return self._long_list(node, field, self._lists[int(values[0].name.removeprefix(PLACEHOLDER))])
         fitted = [self._fit(value, field) for value in values]
         # a literal that no value of the column's type equals decides nothing
         return Leaf("in", field.name, _forms(field, (f.value for f in fitted if f.exact)))

@@ -18,7 +18,7 @@ LOCATION: Final = 16
 """Bytes of the offset and the length, at the end of a descriptor."""
 _VERSION: Final = 2
 _MAGIC: Final = 0x424C4F4244455343
-MARK: Final = struct.pack("<bq", _VERSION, _MAGIC)
+HEADER: Final = struct.pack("<bq", _VERSION, _MAGIC)
 """What a descriptor starts with."""
 
 

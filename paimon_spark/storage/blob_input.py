@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, DataError
-from paimon_spark.storage.blob_descriptor import MARK
-from paimon_spark.storage.blob_views import VIEW_MARK
+from paimon_spark.storage.blob_descriptor import HEADER
+from paimon_spark.storage.blob_views import VIEW_HEADER
 from paimon_spark.storage.described_files import DescribedFiles, MissingBlobError
 
 _LOG = logging.getLogger(__name__)
-_DESCRIPTORS: Final = tuple(bytes([version]) + MARK[1:] for version in range(MARK[0] + 1))
+_DESCRIPTORS: Final = tuple(bytes([version]) + HEADER[1:] for version in range(HEADER[0] + 1))
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class BlobInput:
 
     def concerns(self, values: pa.Array | pa.ChunkedArray) -> bool:
         """Whether any of some values is more than its bytes."""
-        return any(pc.any(pc.starts_with(values, mark)).as_py() for mark in (*_DESCRIPTORS, VIEW_MARK))
+        return any(pc.any(pc.starts_with(values, mark)).as_py() for mark in (*_DESCRIPTORS, VIEW_HEADER))
 
     def parts(self, value: pa.Buffer) -> Iterable[Any] | None:
         """The bytes of a value, in parts; None where it is written as null.
@@ -45,8 +45,8 @@ class BlobInput:
             UnsupportedError: the file lies where files are not read.
             StorageError: the file cannot be read.
         """
-        head = value[: len(MARK)].to_pybytes()
-        if head == VIEW_MARK:
+        head = value[: len(HEADER)].to_pybytes()
+        if head == VIEW_HEADER:
             raise DataError(
                 "A value names a BLOB of another table, which only columns of option 'blob-view-field' take. Read the "
                 "values themselves, without option 'blob-view.resolve.enabled' = 'false'."

@@ -7,7 +7,7 @@ from typing import Final
 
 VIEW_TAIL: Final = 12
 """Bytes of the ids of column and row, at the end."""
-VIEW_MARK: Final = struct.pack("<bq", 1, 0x424C4F4256494557)
+VIEW_HEADER: Final = struct.pack("<bq", 1, 0x424C4F4256494557)
 """What such a name starts with."""
 
 
@@ -20,7 +20,7 @@ def blob_view(table: str, field_id: int, row_id: int) -> bytes:
         row_id: of the row.
     """
     name = table.encode()
-    return VIEW_MARK + struct.pack("<i", len(name)) + name + struct.pack("<iq", field_id, row_id)
+    return VIEW_HEADER + struct.pack("<i", len(name)) + name + struct.pack("<iq", field_id, row_id)
 
 
 def parse_view_head(head: bytes) -> str:
@@ -30,9 +30,9 @@ def parse_view_head(head: bytes) -> str:
         ValueError: these are no such bytes.
         struct.error: there are too few.
     """
-    if head[: len(VIEW_MARK)] != VIEW_MARK:
+    if head[: len(VIEW_HEADER)] != VIEW_HEADER:
         raise ValueError("it does not start as one")
-    (length,) = struct.unpack_from("<i", head, len(VIEW_MARK))
-    if length != len(head) - len(VIEW_MARK) - 4:
+    (length,) = struct.unpack_from("<i", head, len(VIEW_HEADER))
+    if length != len(head) - len(VIEW_HEADER) - 4:
         raise ValueError("the name of its table has another length")
-    return head[len(VIEW_MARK) + 4 :].decode()
+    return head[len(VIEW_HEADER) + 4 :].decode()

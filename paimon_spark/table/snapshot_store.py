@@ -30,8 +30,8 @@ ROLLED_BACK = "ROLLED-BACK"
 """A file alongside the hints: the snapshot that the last rollback left as the latest, and the last one it deleted."""
 
 _MAX_HINT_BYTES = 32
-_MAX_MARK_BYTES = 256
-_MOST_MARKS = 4
+_MAX_ROLLBACK_BYTES = 256
+_MOST_ROLLBACKS = 4
 """Rollbacks at once of which each is known, even where one ends while another is at work."""
 _HINT_ATTEMPTS = 5
 _HINT_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0)
@@ -195,7 +195,7 @@ class SnapshotStore:
     def _rollbacks(self) -> dict[int, int]:
         """Return the late rollbacks, the last first: the snapshot to which one went, the last one that it deleted."""
         try:
-            numbers = self._file_io.read_bytes(self._rolled_back_path)[:_MAX_MARK_BYTES].split()
+            numbers = self._file_io.read_bytes(self._rolled_back_path)[:_MAX_ROLLBACK_BYTES].split()
         except OSError:
             return {}
         if len(numbers) % 2 or not all(number.isdigit() for number in numbers):
@@ -203,7 +203,7 @@ class SnapshotStore:
         return dict(zip(map(int, numbers[::2]), map(int, numbers[1::2]), strict=True))
 
     def _note_rollbacks(self, rollbacks: Mapping[int, int]) -> None:
-        text = "\n".join(f"{kept_id} {newest_id}" for kept_id, newest_id in list(rollbacks.items())[:_MOST_MARKS])
+        text = "\n".join(f"{kept_id} {newest_id}" for kept_id, newest_id in list(rollbacks.items())[:_MOST_ROLLBACKS])
         self._file_io.write_bytes(self._rolled_back_path, text.encode("ascii"), overwrite=True)
 
     @property

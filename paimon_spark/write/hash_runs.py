@@ -12,8 +12,8 @@ Buckets = npt.NDArray[np.int32]
 
 _BUCKET_BITS = 16
 _LOW = 0xFFFFFFFF
-_MARKS_PER_HASH = 8
-_FEWEST_MARKS, _MOST_MARKS = 1 << 12, 1 << 25
+_PREFIXES_PER_HASH = 8
+_FEWEST_PREFIXES, _MOST_PREFIXES = 1 << 12, 1 << 25
 _Integers = TypeVar("_Integers", np.int32, np.int64)
 
 
@@ -47,13 +47,13 @@ class HashRuns:
     """Key hashes (int32) and their buckets (below 2^15), 8 bytes each: the hash in the high bits, so that they sort.
 
     New hashes come as a run of their own; runs of similar size are merged, so that n hashes in k calls cost
-    O(n log k) and a look-up visits O(log k) runs. A table of marks, a byte for each of some leading bits of hashes,
+    O(n log k) and a look-up visits O(log k) runs. A table of prefixes, a byte for each of some leading bits of hashes,
     tells most hashes that are not there without a search; it takes 32 MB at most.
     """
 
     def __init__(self) -> None:
         self._runs: list[npt.NDArray[np.int64]] = []
-        self._marks = np.zeros(_FEWEST_MARKS, dtype=np.bool_)
+        self._prefixes = np.zeros(_FEWEST_PREFIXES, dtype=np.bool_)
 
     def __len__(self) -> int:
         return sum(len(run) for run in self._runs)
@@ -69,29 +69,29 @@ class HashRuns:
             merged = np.concatenate([self._runs.pop(-2), self._runs.pop()])
             merged.sort(kind="stable")  # of two sorted halves: one merge
             self._runs.append(merged)
-        self._mark(run)
+        self._note_prefixes(run)
 
-    def _mark(self, run: npt.NDArray[np.int64]) -> None:
-        wanted = min(_MARKS_PER_HASH * len(self), _MOST_MARKS)
-        if wanted <= len(self._marks):
-            self._marks[self._slots(run >> _BUCKET_BITS)] = True
+    def _note_prefixes(self, run: npt.NDArray[np.int64]) -> None:
+        wanted = min(_PREFIXES_PER_HASH * len(self), _MOST_PREFIXES)
+        if wanted <= len(self._prefixes):
+            self._prefixes[self._slots(run >> _BUCKET_BITS)] = True
             return
-        self._marks = np.zeros(min(1 << (2 * wanted - 1).bit_length(), _MOST_MARKS), dtype=np.bool_)
+        self._prefixes = np.zeros(min(1 << (2 * wanted - 1).bit_length(), _MOST_PREFIXES), dtype=np.bool_)
         for known in self._runs:
-            self._marks[self._slots(known >> _BUCKET_BITS)] = True
+            self._prefixes[self._slots(known >> _BUCKET_BITS)] = True
 
     def _slots(self, hashes: npt.NDArray[np.integer]) -> npt.NDArray[np.uint32]:
-        """Where hashes have their marks: at their leading bits, so that sorted hashes go through the table in order."""
-        return hashes.astype(np.int32).view(np.uint32) >> np.uint32(33 - len(self._marks).bit_length())
+        """The prefixes of hashes, their leading bits: sorted hashes go through the table in order."""
+        return hashes.astype(np.int32).view(np.uint32) >> np.uint32(33 - len(self._prefixes).bit_length())
 
     def find(self, hashes: Hashes) -> Buckets:
         """The bucket of each hash, -1 where it is unknown, shape (hashes,)."""
         found = np.full(len(hashes), -1, dtype=np.int32)
         if not self._runs:
             return found
-        marked = np.flatnonzero(self._marks[self._slots(hashes)])
-        if len(marked) < len(hashes):
-            found[marked] = self._search(hashes[marked])
+        hit = np.flatnonzero(self._prefixes[self._slots(hashes)])
+        if len(hit) < len(hashes):
+            found[hit] = self._search(hashes[hit])
             return found
         return self._search(hashes)
 

@@ -16,8 +16,8 @@ from paimon_spark.spec.data_types import CharType, DataField, DataType, VarCharT
 from paimon_spark.spec.row_kind import RowKind, is_retract, short_strings
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.storage.blob_descriptor import MARK
-from paimon_spark.storage.blob_views import VIEW_MARK
+from paimon_spark.storage.blob_descriptor import HEADER
+from paimon_spark.storage.blob_views import VIEW_HEADER
 from paimon_spark.write.store_cast import check_store_cast, match_names, needs_store_cast, store_cast
 
 
@@ -107,7 +107,7 @@ class RowMapping:
     def _column(self, field: DataField, column: pa.ChunkedArray) -> pa.ChunkedArray:
         if not field.type.nullable and column.null_count:
             raise DataError(f"Cannot write null to non-null column({field.name}).")
-        for names, mark, what in ((self.descriptors, MARK, _DESCRIPTORS), (self.views, VIEW_MARK, _VIEWS)):
+        for names, mark, what in ((self.descriptors, HEADER, _DESCRIPTORS), (self.views, VIEW_HEADER, _VIEWS)):
             if field.name in names and not _all_start_with(column, mark):
                 raise DataError(f"Column '{field.name}' of option {what}")
         if needs_store_cast(column.type, field.type):

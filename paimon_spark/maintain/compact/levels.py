@@ -62,7 +62,7 @@ class CompactStrategy:
     has_expired: Callable[[DataFileMeta], bool] | None = None
     """Tells whether a file holds rows that are too old (`record-level.expire-time`); None where rows do not expire."""
     keeps_no_deletes: bool = False
-    """Rows of levels above are marked in deletion vectors, so that no delete must be kept for them."""
+    """Rows of levels above are deleted by deletion vectors, so that no delete must be kept for them."""
 
     @classmethod
     def of(

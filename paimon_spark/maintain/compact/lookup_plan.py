@@ -104,8 +104,8 @@ class LookupPlan:
         newest_wins = newest_wins and not holds_older_rows([file], [self._ranges.touching(self._higher, [file])])
         if other_format or deletes or not (self._level == self._top or newest_wins):
             return Upgrade.REWRITTEN
-        marks_rows = self.deletes_by_vectors and self._level < self._top
-        return Upgrade.LOOKED_UP if self.makes_changelog or marks_rows else Upgrade.AS_IT_IS
+        deletes_rows = self.deletes_by_vectors and self._level < self._top
+        return Upgrade.LOOKED_UP if self.makes_changelog or deletes_rows else Upgrade.AS_IT_IS
 
     @property
     def deletes_by_vectors(self) -> bool:

@@ -135,7 +135,7 @@ class LookupRewrite:
             found = rows_of_keys(piece[: len(higher)], rows, keys)
             del piece
             result = self._merge.merge(found, rows, sum(batch.num_rows for batch in above))
-            if found is not None and len(result.found) and self._marks_rows:
+            if found is not None and len(result.found) and self._deletes_older_rows:
                 self.deletions.add(names, found.select([_FILE, _POSITION]).take(pa.array(result.found)))
             rows = without_retracts(result.rows) if self._drop_deletes else result.rows
             yield rows, result.changelog
@@ -155,7 +155,7 @@ class LookupRewrite:
         return Leaf("between", keys[0].name, (ends["min"], ends["max"]))
 
     @property
-    def _marks_rows(self) -> bool:
+    def _deletes_older_rows(self) -> bool:
         return self._table.options.deletion_vectors_enabled
 
     def _higher_streams(self, runs: Sequence[Sequence[SplitFile]], size: int) -> Iterator[Iterator[pa.RecordBatch]]:
@@ -182,7 +182,7 @@ class LookupRewrite:
     def _numbered(self, reader: FileRead, run: Sequence[SplitFile], first: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a run, where rows are to be marked with the number of their file and their position."""
         for number, file in enumerate(run, first):
-            if not self._marks_rows:
+            if not self._deletes_older_rows:
                 yield from reader.batches(file, self._key_range)
                 continue
             positions = RowPositions(self._table, file)

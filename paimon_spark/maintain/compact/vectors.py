@@ -1,6 +1,6 @@
 """The deletion vectors of a compaction's buckets: as the snapshot has them, and as each step leaves them.
 
-Equals what Java's ``BucketedDvMaintainer`` does in a compaction: replaced rows are marked, and a file that goes takes
+Equals what Java's ``BucketedDvMaintainer`` does in a compaction: replaced rows are deleted, and a file that goes takes
 its vector along. Java 1.4 leaves the vectors where a bucket has files of the highest level only
 (``FileRewriteCompactTask``): what it left goes with the next change. Index files of steps in between are deleted.
 """

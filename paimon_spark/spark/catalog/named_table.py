@@ -62,9 +62,11 @@ class NamedTableProxy(AnswerProxy):
 
     def _asked_scan_builder(self, question: Question) -> Reply:
         given = question.arguments[0]
-        return Reply(described_proxy(self._marked(self.scan_builder(_unmarked(given)), is_changed=CHANGED in given)))
+        return Reply(
+            described_proxy(self._configured(self.scan_builder(_without_changed(given)), is_changed=CHANGED in given))
+        )
 
-    def _marked(self, builder: AnswerProxy, *, is_changed: bool) -> AnswerProxy:
+    def _configured(self, builder: AnswerProxy, *, is_changed: bool) -> AnswerProxy:
         """The builder, as it is for the table whose rows a statement changes."""
         return builder
 
@@ -73,6 +75,6 @@ class NamedTableProxy(AnswerProxy):
         """A builder for one scan with the options of the read."""
 
 
-def _unmarked(options: Mapping[str, str]) -> dict[str, str]:
+def _without_changed(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a read as its user gave them."""
     return {key: value for key, value in options.items() if key not in (CHANGED, STREAMED)}

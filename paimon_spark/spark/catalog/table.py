@@ -81,7 +81,7 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
             given.setdefault("scan.snapshot-id", str(self.pinned_snapshot_id))
         return ScanBuilderProxy(self.gateway, self.loaded, given)
 
-    def _marked(self, builder: AnswerProxy, *, is_changed: bool) -> AnswerProxy:
+    def _configured(self, builder: AnswerProxy, *, is_changed: bool) -> AnswerProxy:
         if is_changed and isinstance(builder, ScanBuilderProxy):
             builder.changed = self.changed
         return builder

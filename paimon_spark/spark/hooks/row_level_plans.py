@@ -72,7 +72,9 @@ class Target:
         ]
         return self.frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
 
-    def marked(self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int) -> DataFrame:
+    def rows_of_files(
+        self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int
+    ) -> DataFrame:
         """All rows of a snapshot with the columns `FILE_PATH` and `HIT`; the rows that are hit have their new values.
 
         Args:
@@ -248,9 +250,9 @@ class AnalyzedRows(MatchedRows):
         """The matched rows, with their new values."""
         return self.target.rows(self.condition, self.values, snapshot_id)
 
-    def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+    def rows_of_files(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """Return all rows of some files; rows with `HIT` have their new values."""
-        found = self.target.marked(self.condition, self.values, snapshot_id)
+        found = self.target.rows_of_files(self.condition, self.values, snapshot_id)
         return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
 
     def columns_read(self) -> list[str]:

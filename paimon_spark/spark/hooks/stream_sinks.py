@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_MARK = "_paimon_writes_streams"
+_PATCHED = "_paimon_writes_streams"
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 """A setting: where checkpoints are of which the query does not say where."""
 _OF_SPARK = frozenset({"path", "checkpointlocation", "queryname"})
@@ -44,9 +44,9 @@ def install_stream_sinks() -> None:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     kind: Any = DataStreamWriter
-    if hasattr(kind, _MARK):
+    if hasattr(kind, _PATCHED):
         return
-    setattr(kind, _MARK, True)
+    setattr(kind, _PATCHED, True)
     remember_format(kind)
     kind.option, kind.options = _remembering_option(kind.option), _remembering_options(kind.options)
     kind.outputMode = _remembering_mode(kind.outputMode)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HIT = "_paimon_hit"
 """Whether the condition is true for a row; never null."""
 
-Marked = Callable[[Sequence[str] | None], "DataFrame"]
+RowsOfFiles = Callable[[Sequence[str] | None], "DataFrame"]
 """Gives the rows of some files (None: all) of one snapshot, with the columns `FILE_PATH` and `HIT`."""
 
 
@@ -48,11 +48,11 @@ def tracked_columns(table: FileStoreTable, changed: Column) -> list[Column]:
     return [sf.col(ROW_ID.name), number.cast("bigint").alias(SEQUENCE_NUMBER.name)]
 
 
-def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operation: Operation) -> None:
+def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id: int, operation: Operation) -> None:
     """Write the files anew that have rows which the condition is true for, without these (DELETE) or as they are now.
 
     Args:
-        marked: the rows: old ones (DELETE), or with their new values (UPDATE).
+        rows_of_files: the rows: old ones (DELETE), or with their new values (UPDATE).
         table: the table with the options of the statement.
         snapshot_id: what `marked` reads.
         operation: DELETE or UPDATE.
@@ -61,11 +61,11 @@ def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operat
         CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = _hits_by_file(marked(None).where(sf.col(HIT)))
+    found = _hits_by_file(rows_of_files(None).where(sf.col(HIT)))
     touched = sorted(found)
     if not touched:
         return
-    rows = marked(touched)
+    rows = rows_of_files(touched)
     if operation is Operation.DELETE:
         rows = rows.where(~sf.col(HIT))
     stored_rows = rows.select(*stored(rows, table.schema.field_names), *tracked_columns(table, sf.col(HIT)))

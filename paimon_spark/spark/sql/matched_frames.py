@@ -110,12 +110,12 @@ class FrameRows(MatchedRows):
         hit = self.marking(padded(rows, self.table.schema.fields)).where(sf.col(HIT))
         return _updated(hit, self.table, self.values) if self.values else hit
 
-    def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+    def rows_of_files(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """Return all rows of some files; rows with `HIT` have their new values."""
         locations = dict.fromkeys((FILE_PATH, *tracked_names(self.table.schema), *self._named_metadata))
         rows = snapshot_rows(self.spark, self.options, snapshot_id, files=files, locations=list(locations))
-        marked = self.marking(padded(rows, self.table.schema.fields))
-        return _updated(marked, self.table, self.values) if self.values else marked
+        rows_of_files = self.marking(padded(rows, self.table.schema.fields))
+        return _updated(rows_of_files, self.table, self.values) if self.values else rows_of_files
 
     def columns_read(self) -> list[str] | None:
         """The columns whose names the condition and the new values contain; None where they may name all."""

@@ -2,7 +2,7 @@
 
 A front (the catalog, `PaimonTable`, `paimon_spark.sql`) tells the statement once, as Columns over the join of both
 sides: it is a `MergeStatement`. Rows of a primary-key table are written with their row kinds; of other tables the old
-rows are marked in deletion vectors, or the files that hold them are written anew. One job evaluates the source, one
+rows are deleted by deletion vectors, or the files that hold them are written anew. One job evaluates the source, one
 snapshot of the table is read, and one snapshot comes of it.
 
 A MERGE by the primary key may need no join (`merge_strategy` says which): what each clause would make of a row of the

@@ -80,7 +80,7 @@ class MergeWay(Enum):
     COMPANION_COLUMNS = "companion columns"
     """Both sides are joined, and the changed columns are written into companion files."""
     DELETION_VECTORS = "deletion vectors"
-    """Both sides are joined, old rows are marked in deletion vectors, new rows are appended."""
+    """Both sides are joined, old rows are deleted by deletion vectors, new rows are appended."""
     FILE_REWRITE = "file rewrite"
     """Both sides are joined, and the files that hold changed rows are written anew."""
     APPEND = "append"

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 _BY_CHANCE = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id)\s*\(", re.I
 )
-
-
 _IN_DRIVER = "in the driver (few rows are read)"
 _BY_TASKS = "by tasks"
 
@@ -106,7 +104,7 @@ class MatchedRows(ABC):
         """The matched rows of a snapshot (None: there is none yet), all columns, an UPDATE's with their new values."""
 
     @abstractmethod
-    def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+    def rows_of_files(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """All rows of some files (None: all) of a snapshot, as `rewrite_rows` needs them."""
 
     @abstractmethod
@@ -245,7 +243,7 @@ def executor_of(table: FileStoreTable, strategy: ChangeStrategy, matched: Matche
     elif kind.is_keyed or strategy.way is ChangeWay.DELETION_VECTORS:
         rows = matched.located(snapshot.id)
     else:
-        rows = matched.marked(snapshot.id, None).where(sf.col(HIT))
+        rows = matched.rows_of_files(snapshot.id, None).where(sf.col(HIT))
     return _BY_TASKS if rows_at_hand(rows) is None else _IN_DRIVER
 
 
@@ -298,7 +296,7 @@ def change_rows(
         elif snapshot is not None and table.options.deletion_vectors_enabled:
             write_deletions(matched.located(snapshot.id), table, snapshot, operation, matched.columns_read())
         elif snapshot is not None:
-            rewrite_rows(partial(matched.marked, snapshot.id), table, snapshot.id, operation)
+            rewrite_rows(partial(matched.rows_of_files, snapshot.id), table, snapshot.id, operation)
 
     run_again(table, attempt)
 

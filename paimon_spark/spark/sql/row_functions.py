@@ -16,7 +16,7 @@ from paimon_spark.spark.columns.bucket_expression import bucket_expression, litt
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spec.atomic_types import BlobType
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage.blob_descriptor import MARK
+from paimon_spark.storage.blob_descriptor import HEADER
 from paimon_spark.storage.blob_views import blob_view
 from paimon_spark.table.paths import MAIN_BRANCH
 
@@ -72,21 +72,21 @@ class RowFunction:
 def _path_to_descriptor(call: Call) -> str:
     path = call.names[0]
     size = f"substring({little_endian(f'CAST(octet_length({path}) AS BIGINT)')}, 1, 4)"
-    return f"CAST(concat({_hex(MARK)}, {size}, CAST({path} AS BINARY), X'{'00' * 8}{'FF' * 8}') AS BINARY)"
+    return f"CAST(concat({_hex(HEADER)}, {size}, CAST({path} AS BINARY), X'{'00' * 8}{'FF' * 8}') AS BINARY)"
 
 
 def _descriptor_to_string(call: Call) -> str:
     value = call.names[0]
     version = f"CAST(conv(hex(substring({value}, 1, 1)), 16, 10) AS INT)"
     # 1 has no magic number behind the version
-    head = f"IF({version} = 1, 1, {len(MARK)})"
+    head = f"IF({version} = 1, 1, {len(HEADER)})"
     size = f"CAST({_number(value, f'{head} + 1', 4)} AS INT)"
     text = (
         f"concat('BlobDescriptor{{version=', {version}, ', uri=\\'', "
         f"CAST(substring({value}, {head} + 5, {size}) AS STRING), '\\', offset=', "
         f"{_number(value, f'{head} + 5 + {size}', 8)}, ', length=', {_number(value, f'{head} + 13 + {size}', 8)}, '}}')"
     )
-    is_known = f"{version} = 1 OR ({version} = {MARK[0]} AND substring({value}, 1, {len(MARK)}) = {_hex(MARK)})"
+    is_known = f"{version} = 1 OR ({version} = {HEADER[0]} AND substring({value}, 1, {len(HEADER)}) = {_hex(HEADER)})"
     is_whole = f"octet_length({value}) >= {head} + 20 AND octet_length({value}) >= {head} + 20 + {size}"
     damaged = "raise_error('Invalid BlobDescriptor data: these bytes are no descriptor of a BLOB value.')"
     return f"IF({value} IS NULL, NULL, IF(({is_known}) AND {is_whole}, {text}, CAST({damaged} AS STRING)))"

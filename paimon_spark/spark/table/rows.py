@@ -38,8 +38,8 @@ class Rows(TablePart):
         A condition on partition columns only takes whole partitions out, without reading them, as does no condition
         with the whole table. In primary-key tables the merge engine must know what a deleted row means
         (``deduplicate``; ``partial-update`` with ``partial-update.remove-record-on-delete``); in others
-        deletion vectors mark the rows, where ``deletion-vectors.enabled`` is set; else files that have them are written
-        anew.
+        deletion vectors delete the rows, where ``deletion-vectors.enabled`` is set; else files that have them are
+        written anew.
 
         Args:
             where: an SQL condition over the table's columns, or a Column; None deletes all rows.
