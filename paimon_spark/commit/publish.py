@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from paimon_spark.commit.conflict_detection import another_table
 from paimon_spark.commit.metastore_partitions import report_partitions
 from paimon_spark.commit.served_publish import publish_by_server
+from paimon_spark.commit.succession import changes_only
 from paimon_spark.errors import (
     CommitError,
     CommitStateUnknownError,
@@ -187,9 +188,18 @@ def _is_rolled_back(table: FileStoreTable, follows: Snapshot, found: Snapshot | 
 
 
 def _may_be_overtaken(table: FileStoreTable, snapshot: Snapshot) -> bool:
-    """Whether a snapshot of the same id, after one that has expired, may have been published and have expired too."""
+    """Whether a snapshot of the same id, after one that has expired, may have been published and have expired too.
+
+    It has not, if the next one is built on ours and all up to the latest are there.
+    """
     try:
-        return table.snapshots.latest_id() != snapshot.id
+        ids = [number for number in table.snapshots.ids() if number >= snapshot.id]
+        if ids == [snapshot.id]:
+            return table.snapshots.latest_id() != snapshot.id
+        ours, following = table.snapshots.find(snapshot.id), table.snapshots.find(snapshot.id + 1)
+        if ours is None or following is None or ours.uuid != snapshot.uuid or len(ids) != ids[-1] - ids[0] + 1:
+            return True
+        return not changes_only(table, following, ours, unread=False)
     except (OSError, PaimonError):
         return False
 

@@ -12,7 +12,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitStateUnknownError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots, retain_latest_only
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.faults import FaultyFileIO
@@ -121,3 +121,28 @@ def test_an_id_that_is_free_again_is_no_success(tmp_path: Path, after: bool) -> 
             assert key in rows(load_table(made.path)), f"call {at}"
         assert store.calls <= at or 1000 * (at + 1) in rows(load_table(made.path)), f"call {at}"
     assert unknown
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_a_commit_that_others_build_on_is_a_success(tmp_path: Path, kept: int) -> None:
+    """The snapshot before it expires while its publication takes long, and others have committed on top of it."""
+    made = make_table(tmp_path / "t", bucket="1")
+    append(made, 0)
+    append(made, 1)
+    number = FaultyFileIO(made.file_io)
+    append(replace(load_table(made.path), file_io=number), 2)
+    store = SlowFileIO(made.file_io, number.seen.index("create_exclusive"), after=True)
+
+    def meanwhile() -> None:
+        append(load_table(made.path), 10)
+        few = Retention.of_snapshots(made.options).with_arguments(retain_max=kept, retain_min=kept)
+        expire_snapshots(load_table(made.path), few)
+
+    store.meanwhile = meanwhile
+    slow = replace(load_table(made.path), file_io=store)
+    if kept == 1:  # its own snapshot is gone, too: only the rows tell
+        with pytest.raises(CommitStateUnknownError, match="its id may have been given twice"):
+            append(slow, 3)
+    else:
+        append(slow, 3)
+    assert set(rows(load_table(made.path))) == {0, 1, 2, 3, 10}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.iceberg_metadata import republish_iceberg
-from paimon_spark.errors import CatalogServerError, CommitError, PaimonError, SnapshotNotFoundError
+from paimon_spark.commit.succession import changes_only
+from paimon_spark.errors import CatalogServerError, CommitError, SnapshotNotFoundError
 from paimon_spark.maintain.files.changelog_files import changelog_ids
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
@@ -210,22 +211,10 @@ def _followers(table: FileStoreTable, kept_id: int) -> tuple[int, list[int]]:
     last_id, before = kept_id, table.snapshots.find(kept_id)
     for at, snapshot_id in enumerate(ids):
         found = table.snapshots.find(snapshot_id)
-        if snapshot_id != last_id + 1 or (before and found and not _follows(table, found, before)):
+        if snapshot_id != last_id + 1 or (before and found and not changes_only(table, found, before, unread=True)):
             return last_id, ids[at:]
         last_id, before = snapshot_id, found
     return last_id, []
-
-
-def _follows(table: FileStoreTable, snapshot: Snapshot, before: Snapshot) -> bool:
-    """Whether a snapshot differs from the one before it by its own changes only; where that cannot be read, it does."""
-    try:
-        files = {entry.identifier() for entry in table.manifests.live_entries(snapshot)}
-        files_before = {entry.identifier() for entry in table.manifests.live_entries(before)}
-        manifests = table.manifests.delta_manifests(snapshot)
-        changes = {entry.identifier() for meta in manifests for entry in table.manifests.read_manifest(meta)}
-    except (OSError, PaimonError):
-        return True
-    return files ^ files_before <= changes
 
 
 def forget_changelogs(table: FileStoreTable, kept_id: int) -> None:
