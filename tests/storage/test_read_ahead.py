@@ -275,5 +275,5 @@ def test_errors_come_to_the_reader_of_the_file() -> None:
     failed: Future[bytes] = Future()
     failed.set_exception(PermissionError("key hidden"))
     with pytest.raises(StorageDeniedError, match=r"s3://b/f.*key \*\*\*") as caught:
-        NamedFetch(failed, "s3://b/f", ("hidden",)).result()
+        NamedFetch(failed, None, "s3://b/f", ("hidden",)).result()
     assert isinstance(caught.value, StorageError)
