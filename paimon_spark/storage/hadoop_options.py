@@ -19,6 +19,13 @@ _NAMES: Final[Mapping[str, str]] = {
     "endpoint_url": "endpoint",
     "client_kwargs.region_name": "endpoint.region",
 }
+_BOUNDS: Final[Mapping[str, str]] = {
+    "connection.establish.timeout": "5000",
+    "connection.timeout": "15000",
+    "attempts.maximum": "1",
+    "retry.limit": "1",
+}
+"""A store that does not answer is given up within about a minute: Hadoop's own bounds multiply to an hour and more."""
 _KEPT_ELSEWHERE: Final = {
     "hadoop.security.credential.provider.path": "user:///",
     "fs.s3a.security.credential.provider.path": "user:///",
@@ -46,7 +53,7 @@ def hadoop_options(scheme: str, options: Mapping[str, Any], buckets: Iterable[st
         return {}
     if scheme != "s3":
         return None
-    found: dict[str, str] = {}
+    found = dict(_BOUNDS)
     for key, value in given.items():
         match key:
             case _ if key in _NAMES:

@@ -5,6 +5,7 @@ import datetime
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from paimon_spark.errors import CorruptTableError, PaimonError, StorageError
 from paimon_spark.read.plain_files import holds_plain_rows
+from paimon_spark.spark.jvm import read_failures
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -212,6 +215,21 @@ def test_lost_files_are_never_passed_over(catalog: SparkSession, warehouse: Path
         said = rf"FAILED_READ_FILE\] Data file \S*/{file.name} of a Paimon table is damaged or missing\."
         with pytest.raises(paimon_spark.CorruptTableError, match=said):
             frame.collect()
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [("Read timed out", StorageError), ("Connection refused", StorageError), ("not a Parquet file", CorruptTableError)],
+)
+def test_a_store_that_does_not_answer_is_no_damaged_file(reason: str, kind: type[PaimonError]) -> None:
+    cause = SimpleNamespace(getCause=lambda: None, getMessage=lambda: f"{reason}\n\tat java")
+    thrown = SimpleNamespace(getCause=lambda: cause, getMessage=lambda: "Job aborted")
+    file = "s3a-paimon-0a1b://b/t/bucket-0/data-1.parquet"
+    found = read_failures._failure(f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {file}.", thrown)
+    assert found is not None
+    assert found[0] is kind
+    assert "s3a://b/t/bucket-0/data-1.parquet" in found[1]
+    assert reason in found[1]
 
 
 @pytest.mark.parametrize("larger", [True, False])

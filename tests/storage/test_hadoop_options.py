@@ -10,6 +10,13 @@ from paimon_spark.storage.hadoop_options import hadoop_options
 from paimon_spark.storage.store_options import fsspec_options
 
 S3A = "org.apache.hadoop.fs.s3a."
+BOUNDS = {
+    "connection.establish.timeout": "5000",
+    "connection.timeout": "15000",
+    "attempts.maximum": "1",
+    "retry.limit": "1",
+}
+"""Of a store that does not answer."""
 
 
 def settings(given: dict[str, str]) -> dict[str, str] | None:
@@ -59,7 +66,7 @@ def settings(given: dict[str, str]) -> dict[str, str] | None:
     ],
 )
 def test_options_of_s3(given: dict[str, str], expected: dict[str, Any] | None) -> None:
-    assert settings(given) == expected
+    assert settings(given) == (expected and BOUNDS | expected)
 
 
 def test_other_stores_have_those_of_the_session() -> None:

@@ -90,7 +90,7 @@ def body_of(handler: BaseHTTPRequestHandler) -> bytes:
 
 @contextmanager
 def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
-    """The same store behind a server that fails as it is reported."""
+    """The same store behind a server that fails on purpose."""
     faults, behind, ended = Faults(), urlsplit(server.url), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):

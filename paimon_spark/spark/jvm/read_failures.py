@@ -1,8 +1,8 @@
 """Errors of Spark's own Parquet reader about data files of a table are one sentence that says what to do.
 
 The reader fails in a task, in Java code of Spark's: nothing of this package runs there. So the sentence is made where
-py4j raises the error in Python, which becomes a `CorruptTableError`. PySpark replaces the same function to convert
-exceptions.
+py4j raises the error in Python, which becomes a `CorruptTableError`, or a `StorageError` where a store is silent.
+PySpark replaces the same function to convert exceptions.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import CorruptTableError, PaimonError, StorageError
 from paimon_spark.spark.jvm.gateway import JavaObject
-from paimon_spark.spark.session.typed_errors import damaged_file_error
+from paimon_spark.spark.session.typed_errors import failed_file_error
 
 _MARK = "_paimon_explains"
 _FAILED = re.compile(r"FAILED_READ_FILE.*?((?:[a-z][a-z0-9-]*:)?/\S*/bucket-[^/\s]+/[^/\s]+\.parquet)", re.DOTALL)
 _MOST_SHOWN, _MOST_CAUSES = 300, 10
+_UNANSWERED = re.compile(
+    r"timed out|timeout|connection refused|connection reset|unknown host|unreachable", re.IGNORECASE
+)
+"""What the first cause says where the store, and not the file, is to blame."""
 _OWN_SCHEME = re.compile(r"^s3a-paimon-[0-9a-f]+:")
 """What stands for ``s3a:`` where Spark reads with settings of our own (`catalog/hadoop_files`)."""
 
@@ -47,19 +51,15 @@ def _explaining(plain: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return plain(*arguments, **named)
         except PySparkException as error:
-            note = (
-                None
-                if isinstance(error, PaimonError)
-                else read_failure_note(str(error), getattr(error, "_origin", None))
-            )
-            if note is None:
+            found = None if isinstance(error, PaimonError) else _failure(str(error), getattr(error, "_origin", None))
+            if found is None:
                 raise
-            raise damaged_file_error(error, note) from None
+            raise failed_file_error(error, *found) from None
         except Py4JJavaError as error:
             reported = None
             with suppress(Py4JError):  # the JVM is gone
-                note = read_failure_note(str(error.java_exception.getMessage()), error.java_exception)
-                reported = note and damaged_file_error(captured.convert_exception(error.java_exception), note)
+                found = _failure(str(error.java_exception.getMessage()), error.java_exception)
+                reported = found and failed_file_error(captured.convert_exception(error.java_exception), *found)
             if not reported:
                 raise
             raise reported from None
@@ -68,8 +68,8 @@ def _explaining(plain: Callable[..., Any]) -> Callable[..., Any]:
     return explaining
 
 
-def read_failure_note(message: str, thrown: JavaObject | None = None) -> str | None:
-    """Return the sentence about the data file that an error of Spark's names; None of other errors.
+def _failure(message: str, thrown: JavaObject | None = None) -> tuple[type[PaimonError], str] | None:
+    """Return the kind of an error of Spark's that names a data file, and a sentence about it; None of other errors.
 
     Args:
         message: of the error.
@@ -80,10 +80,15 @@ def read_failure_note(message: str, thrown: JavaObject | None = None) -> str | N
         return None
     path = _OWN_SCHEME.sub("s3a:", found[1])
     reason = _first_cause(thrown)
-    return (
+    if _UNANSWERED.search(reason):
+        return StorageError, (
+            f"The store of data file {path} does not answer ({reason}). Check the endpoint and the network, and run "
+            "the query again."
+        )
+    return CorruptTableError, (
         f"Data file {path} of a Paimon table is damaged or missing. If its snapshot expired while the query ran, "
         "run the query again; else restore the file. With SET spark.paimon.read.spark-parquet = false Paimon's own "
-        f"reader says what is wrong with it.{reason}"
+        f"reader says what is wrong with it.{f' Spark says: {reason}' if reason else ''}"
     )
 
 
@@ -96,4 +101,4 @@ def _first_cause(thrown: JavaObject | None) -> str:
             if at is None:
                 break
             last = str(at.getMessage() or last).strip()
-    return f" Spark says: {last.splitlines()[0][:_MOST_SHOWN]}" if last else ""
+    return last.splitlines()[0][:_MOST_SHOWN] if last else ""

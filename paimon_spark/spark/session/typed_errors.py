@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
 from paimon_spark import errors
-from paimon_spark.errors import CorruptTableError, PaimonError
+from paimon_spark.errors import PaimonError
 from paimon_spark.spark.session.plain_methods import wrap_method
 
 _RAISED = re.compile(
@@ -72,9 +72,9 @@ def class_named(name: str) -> type[PaimonError] | None:
     return kind if isinstance(kind, type) and issubclass(kind, PaimonError) else None
 
 
-def damaged_file_error(error: PySparkException, sentence: str) -> PySparkException:
+def failed_file_error(error: PySparkException, kind: type[PaimonError], sentence: str) -> PySparkException:
     """Return an error of Spark's about a data file as one of ours."""
-    return _made(CorruptTableError, error, f"[FAILED_READ_FILE] {sentence}")
+    return _made(kind, error, f"[FAILED_READ_FILE] {sentence}")
 
 
 def _made(kind: type[PaimonError], error: PySparkException, text: str) -> PySparkException:
