@@ -41,9 +41,11 @@ _SPLIT_DEFAULTS = {field.name: field.default for field in fields(DataSplit) if f
 _FILE_DEFAULTS = [
     (SplitFile._fields.index(name), default)
     for name, default in SplitFile._field_defaults.items()
-    if name not in ("min_key", "max_key", "row_groups", "file_index", "first_row_id")
+    if name not in ("min_key", "max_key", "row_groups", "file_index", "first_row_id", "created_millis")
 ]
-"""Positions and values. What an index says of rows may be passed over: the filter is applied to the rows."""
+"""Positions and values. What an index says of rows may be passed over: the filter is applied to the rows. Of files that
+need no merging the order does not count.
+"""
 _VECTOR: Final = SplitFile._fields.index("deletion_vector")
 
 

@@ -56,6 +56,7 @@ def test_whatever_else_a_plan_says_makes_it_another(tmp_path: Path) -> None:
 def test_files_with_keys_must_say_that_they_are_rows(tmp_path: Path) -> None:
     plan = plan_of(one_file(tmp_path / "t", keys=True))
     assert holds_plain_rows(plan)
+    assert holds_plain_rows(with_file(plan, level=0, created_millis=1))
     assert not holds_plain_rows(with_split(plan, raw_convertible=False))
     assert not holds_plain_rows(with_file(plan, delete_row_count=None))
     assert not holds_plain_rows(with_file(plan, delete_row_count=1))

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark import PaimonTable
+from paimon_spark.spark.jobs import cross_partition
 from tests.support import seeds
 from tests.support.cross_partition import COLUMNS, Model
 from tests.support.levels import check_files
@@ -38,13 +39,13 @@ TABLES: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("kind", TABLES)
 def test_writes_by_turns(spark: SparkSession, oracle: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = seeds.chance("cross-partition updates", kind)
-    options, cross_partition = TABLES[kind], kind.startswith("cross-partition")
+    options, crosses = TABLES[kind], kind.startswith("cross-partition")
     name = f"turns.t{list(TABLES).index(kind)}"
-    key = ["k"] if cross_partition else ["k", "p"]
+    key = ["k"] if crosses else ["k", "p"]
     oracle.create(name, COLUMNS, pk=key, partition=["p"], options={**options, "write-only": "true"})
     path = str(Path(str(oracle.warehouse)) / "turns.db" / name.partition(".")[2])
     table = PaimonTable.for_path(spark, path)
-    model = Model(options.get("merge-engine", "deduplicate"), cross_partition=cross_partition)
+    model = Model(options.get("merge-engine", "deduplicate"), cross_partition=crosses)
     for step in range(STEPS):
         keys = [chance.randrange(16) for _ in range(chance.randint(1, 8))]
         values = [(chance.choice([None, "a", "b"]), chance.choice([None, step])) for _ in keys]
@@ -58,12 +59,12 @@ def test_writes_by_turns(spark: SparkSession, oracle: Any, kind: str, monkeypatc
             oracle.write(name, rows)
         for row in rows:
             model.put(row)
-        if not cross_partition or chance.random() < 0.3:
+        if not crosses or chance.random() < 0.3:
             table.compact(compact_strategy=chance.choice(["full", "minor"]))
         done = f"step {step}: {'ours' if ours else 'Java'} {rows}"
         assert sorted((tuple(row) for row in table.to_df().collect()), key=repr) == model.sorted_rows(), done
         assert sorted(oracle.rows(name), key=repr) == model.sorted_rows(), done
         check_files(path)
-    if cross_partition:
+    if crosses:
         oracle.compact(name)
         assert sorted((tuple(row) for row in table.to_df().collect()), key=repr) == model.sorted_rows()

@@ -114,6 +114,7 @@ def test_a_damaged_snapshot(spark: SparkSession, table: str, damage: bytes) -> N
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("reads_by_tasks")
 @pytest.mark.parametrize("location", ["manifest/*", "bucket-*/*"])
 @pytest.mark.parametrize("damage", ["cut", "gone"])
 def test_damaged_files(spark: SparkSession, table: str, location: str, damage: str) -> None:
@@ -131,6 +132,16 @@ def test_damaged_files(spark: SparkSession, table: str, location: str, damage: s
         reported = "FAILED_READ_FILE" if damage == "gone" else "The data file has 40 bytes"
         with pytest.raises(Exception, match=rf"{reported}.*/bucket-.*/data-"):
             spark.read.format("paimon").load(table).collect()
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"), [("cut", "not a valid Parquet file"), ("gone", "A data file is missing")]
+)
+def test_damaged_files_that_the_driver_reads(spark: SparkSession, table: str, damage: str, reason: str) -> None:
+    for file in Path(table).glob("bucket-*/*"):
+        file.unlink() if damage == "gone" else file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(CorruptTableError, match=rf"{reason}.*/bucket-.*/data-"):
+        spark.read.format("paimon").load(table).limit(1).collect()
 
 
 WRITES = {
