@@ -47,9 +47,10 @@ def shown(spark: SparkSession, node: str, run: Callable[[], object]) -> dict[str
 
 @pytest.fixture(params=TABLES)
 def name(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path) -> str:
-    name: str = request.param
+    kind: str = request.param
+    name = f"{kind}_{request.function.__name__.removeprefix('test_the_')}"
     spark.sql(
-        f"CREATE TABLE metrics.db.{name} (id INT NOT NULL, p INT NOT NULL, v STRING) PARTITIONED BY (p) {TABLES[name]}"
+        f"CREATE TABLE metrics.db.{name} (id INT NOT NULL, p INT NOT NULL, v STRING) PARTITIONED BY (p) {TABLES[kind]}"
     )
     return name
 
@@ -81,9 +82,29 @@ def test_the_node_of_a_write_and_of_a_read(spark: SparkSession, warehouse: Path,
     assert read["number of manifests"] == "2"
     assert read["number of partitions read"] == "1"
     assert int(read["number of splits read"]) >= 1
-    assert (read["number of splits merged"] != "0") == (name != "plain")
+    assert (read["number of splits merged"] != "0") == (not name.startswith("plain"))
     assert "KiB" in read["size of table files read"]
     assert read["planning duration"].endswith(("ms", "s"))
+
+
+def test_the_nodes_of_statements_that_change_rows(spark: SparkSession, warehouse: Path, name: str) -> None:
+    table = f"metrics.db.{name}"
+    spark.sql(f"INSERT INTO {table} SELECT id, id % 3, 'x' FROM range(30)")
+    updated = shown(spark, "Execute UPDATE", lambda: spark.sql(f"UPDATE {table} SET v = 'u' WHERE id < 4"))
+    assert updated["number of updated rows"] == "4"
+    assert updated["committed snapshot id"] == "2"
+    assert updated["number of added table files"] != "0"
+    deleted = shown(spark, "Execute DELETE", lambda: spark.sql(f"DELETE FROM {table} WHERE id IN (1, 7)"))
+    assert deleted["number of deleted rows"] == "2"
+    assert deleted["number of inserted rows"] == "0"
+    merge = (
+        f"MERGE INTO {table} t USING (SELECT id, 2 p FROM VALUES (2), (1000) AS s(id)) s ON t.id = s.id AND t.p = s.p "
+        "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, p, v) VALUES (s.id, s.p, 'n')"
+    )
+    merged = shown(spark, "Execute MERGE", lambda: spark.sql(merge))
+    assert merged["number of deleted rows"] == "1"
+    assert merged["number of inserted rows"] == "1"
+    assert merged["commit duration"].endswith(("ms", "s"))
 
 
 def test_the_node_of_a_load_by_path_and_of_an_overwrite(spark: SparkSession, warehouse: Path) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.errors.exceptions.captured import CapturedException
 
+from paimon_spark.commit.commit_metrics import measured_commits
+from paimon_spark.commit.row_counts import counting
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
@@ -26,6 +28,7 @@ from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
+from paimon_spark.spark.jvm.node_metrics import statement_metrics, statement_values
 from paimon_spark.spark.jvm.plan_tables import column_ids, python_object
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
@@ -102,6 +105,7 @@ class StatementProxy(Proxy):
             ("java.lang.String", _strategy_text(work, explained=bool(explained))),
             ("java.lang.String", work.name),
             ("java.util.concurrent.Callable", work),
+            ("java.lang.String", statement_metrics(self.gateway)),
         )
 
     def _work(self, target: Target, table: TableProxy, statement: JavaObject) -> RowLevelProxy | None:
@@ -141,16 +145,17 @@ class RowLevelProxy(Proxy):
         self.target = target
         self.loaded = loaded
 
-    def call(self) -> bool:
-        """Run the statement. Called once, when Spark runs it.
+    def call(self) -> str:
+        """Run the statement; return values of its metrics. Called once, when Spark runs it.
 
         Raises:
             UnsupportedError: the table takes no such statement; nothing was written.
             PaimonError: as of every write.
         """
         refuse_older_state(self.loaded.options)
-        self._run()
-        return True
+        with counting() as reported, measured_commits() as metrics:
+            self._run()
+        return statement_values(reported.counts, metrics)
 
     def toString(self) -> str:
         """The statement."""

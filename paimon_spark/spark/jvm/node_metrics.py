@@ -19,6 +19,7 @@ from paimon_spark.spark.jvm.java_sources import shared_object, sources
 
 if TYPE_CHECKING:
     from paimon_spark.commit.commit_metrics import CommitMetrics
+    from paimon_spark.commit.row_counts import RowCounts
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 _LOG = logging.getLogger(__name__)
@@ -49,6 +50,14 @@ WRITE_METRICS: Final = (
     ("Count", "bucketsWritten", "number of buckets written"),
 )
 
+STATEMENT_METRICS: Final = (
+    ("Count", "insertedRows", "number of inserted rows"),
+    ("Count", "updatedRows", "number of updated rows"),
+    ("Count", "deletedRows", "number of deleted rows"),
+    *WRITE_METRICS,
+)
+"""Of UPDATE, DELETE and MERGE. What only a read of the table could tell has no value."""
+
 _INSTALLED: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
@@ -74,6 +83,21 @@ def reported_write_metrics(gateway: Gateway, metrics: CommitMetrics | None) -> J
     """``CustomTaskMetric[]`` of a write; none before its commit."""
     shown = metrics is not None and shows_metrics(gateway)
     return _call(gateway, _write_values(metrics) if shown and metrics is not None else {})
+
+
+def statement_metrics(gateway: Gateway) -> str:
+    """The metrics of a statement that changes rows, as ``PaimonStatement`` takes them."""
+    return json.dumps(STATEMENT_METRICS if shows_metrics(gateway) else ())
+
+
+def statement_values(counts: RowCounts, metrics: CommitMetrics) -> str:
+    """Their values, as it takes them."""
+    rows = {
+        "insertedRows": counts.num_inserted_rows,
+        "updatedRows": counts.num_updated_rows,
+        "deletedRows": counts.num_deleted_rows,
+    }
+    return json.dumps({**{name: value for name, value in rows.items() if value is not None}, **_write_values(metrics)})
 
 
 def _write_values(metrics: CommitMetrics) -> Mapping[str, int]:

@@ -1,13 +1,18 @@
 import java.io.File;
 import java.io.FileOutputStream;
+import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.metric.SQLMetrics;
 import org.apache.spark.util.MutableURLClassLoader;
 import org.codehaus.janino.SimpleCompiler;
+import scala.collection.immutable.Map$;
 
 /**
  * Metrics of nodes. Their classes are found by Spark's own loader, as the UI loads them by name. Python asks in JSON: a
@@ -94,6 +99,38 @@ public final class PaimonMetrics implements Function {
             found[at] = new Value((String) entry.getKey(), ((Number) entry.getValue()).longValue());
         }
         return found;
+    }
+
+    /** Metrics of a node as Spark keeps them, by their names. */
+    static scala.collection.immutable.Map ofNode(String described) {
+        scala.collection.immutable.Map found = (scala.collection.immutable.Map) (Object) Map$.MODULE$.empty();
+        try {
+            CustomMetric[] metrics = supported((List) PaimonProxy.parsed(described));
+            for (int at = 0; at < metrics.length; at++) {
+                Object metric = SQLMetrics.createV2CustomMetric(SparkContext.getOrCreate(), metrics[at]);
+                found = (scala.collection.immutable.Map) (Object) found.updated(metrics[at].name(), metric);
+            }
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+        return found;
+    }
+
+    /** Let the UI show values of metrics of the node that runs now. */
+    static void post(scala.collection.immutable.Map metrics, String values) throws Exception {
+        List posted = new ArrayList();
+        CustomTaskMetric[] known = values((Map) PaimonProxy.parsed(values));
+        for (int at = 0; at < known.length; at++) {
+            if (metrics.contains(known[at].name())) {
+                SQLMetric metric = (SQLMetric) metrics.apply(known[at].name());
+                metric.set(known[at].value());
+                posted.add(metric);
+            }
+        }
+        SparkContext context = SparkContext.getOrCreate();
+        SQLMetrics.postDriverMetricUpdates(
+            context, context.getLocalProperty("spark.sql.execution.id"),
+            (scala.collection.immutable.Seq) (Object) scala.jdk.javaapi.CollectionConverters.asScala(posted).toList());
     }
 
     static final class Value implements CustomTaskMetric {

@@ -2,7 +2,7 @@ import java.util.concurrent.Callable;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.command.ExternalCommandExecutor;
 import org.apache.spark.unsafe.Platform;
-import scala.Tuple2;
+import scala.Tuple3;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map$;
 import scala.collection.immutable.Nil$;
@@ -20,19 +20,32 @@ public final class PaimonStatement extends ExternalCommandExecutor {
     private final String statement;
     private final String strategy;
     private final Callable work;
+    private final String described;
+    private scala.collection.immutable.Map metrics;
 
-    /** `strategy` is null where nothing is known of it. The order of arguments is that of Catalyst's copies. */
-    public PaimonStatement(String statement, String strategy, String name, Callable work) {
+    /**
+     * `strategy` is null where nothing is known of it; `described` are the metrics in JSON, of which `work` returns the
+     * values. The order of arguments is that of Catalyst's copies.
+     */
+    public PaimonStatement(String statement, String strategy, String name, Callable work, String described) {
         super(null, name, (scala.collection.immutable.Map) (Object) Map$.MODULE$.empty());
         this.statement = statement;
         this.strategy = strategy;
         this.name = name;
         this.work = work;
+        this.described = described;
+    }
+
+    public synchronized scala.collection.immutable.Map metrics() {
+        if (metrics == null) {
+            metrics = PaimonMetrics.ofNode(described);
+        }
+        return metrics;
     }
 
     public Seq run(SparkSession session) {
         try {
-            work.call();
+            PaimonMetrics.post(metrics(), (String) work.call());
         } catch (Throwable error) {
             Platform.throwException(error);
         }
@@ -68,7 +81,7 @@ public final class PaimonStatement extends ExternalCommandExecutor {
     }
 
     public Seq otherCopyArgs() {
-        return (Seq) (Object) new Tuple2(name, work).productIterator().toSeq();
+        return (Seq) (Object) new Tuple3(name, work, described).productIterator().toSeq();
     }
 
     public boolean canEqual(Object other) {
