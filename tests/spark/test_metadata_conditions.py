@@ -27,18 +27,18 @@ SELF = "USING (SELECT {} AS at, {} AS file FROM {{T}}) s ON {{a}}.{} = s.at AND 
 
 
 @pytest.fixture(scope="module")
-def assigned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    return session_of(spark, "assigned", tmp_path_factory.mktemp("assigned"))
+def located(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    return session_of(spark, "located", tmp_path_factory.mktemp("located"))
 
 
 @pytest.fixture(params=["catalog", "text"])
-def run(request: pytest.FixtureRequest, assigned: SparkSession) -> Run:
-    return run_by(assigned, request.param)
+def run(request: pytest.FixtureRequest, located: SparkSession) -> Run:
+    return run_by(located, request.param)
 
 
 def changed(session: SparkSession, run: Run, kind: str, alias: str, statement: str) -> list[tuple[object, ...]]:
     """The rows of a table of (1, a), (2, b), (3, c) after a statement."""
-    name = f"placed.db.t{next(_numbers)}"
+    name = f"located.db.t{next(_numbers)}"
     session.sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING) {KINDS[kind]}")
     session.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (2, 'b'), (3, 'c')").collect()
     run(statement.replace("{T}", name).replace("{A}", alias).replace("{a}", alias or name.split(".")[-1])).collect()
@@ -47,30 +47,30 @@ def changed(session: SparkSession, run: Run, kind: str, alias: str, statement: s
 
 @pytest.mark.parametrize("alias", ["", "t"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_and_positions(assigned: SparkSession, run: Run, kind: str, alias: str) -> None:
-    assert changed(assigned, run, kind, alias, "DELETE FROM {T} {A} WHERE __paimon_row_index = 1") == [
+def test_files_and_positions(located: SparkSession, run: Run, kind: str, alias: str) -> None:
+    assert changed(located, run, kind, alias, "DELETE FROM {T} {A} WHERE __paimon_row_index = 1") == [
         (1, "a"),
         (3, "c"),
     ]
-    found = changed(assigned, run, kind, alias, "UPDATE {T} {A} SET v = concat(v, {a}.__paimon_bucket) WHERE id > 1")
+    found = changed(located, run, kind, alias, "UPDATE {T} {A} SET v = concat(v, {a}.__paimon_bucket) WHERE id > 1")
     assert found == [(1, "a"), (2, "b0"), (3, "c0")]
 
 
 @pytest.mark.parametrize("alias", ["", "t"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_merge_with_itself_by_position(assigned: SparkSession, kind: str, alias: str) -> None:
+def test_a_merge_with_itself_by_position(located: SparkSession, kind: str, alias: str) -> None:
     merge = f"MERGE INTO {{T}} {{A}} {SELF} WHEN MATCHED AND s.at > 0 THEN UPDATE SET v = concat('at', s.at)"
-    assert changed(assigned, assigned.sql, kind, alias, merge) == [(1, "a"), (2, "at1"), (3, "at2")]
+    assert changed(located, located.sql, kind, alias, merge) == [(1, "a"), (2, "at1"), (3, "at2")]
 
 
 @pytest.mark.parametrize("alias", ["", "t"])
-def test_row_ids(assigned: SparkSession, run: Run, alias: str) -> None:
-    assert changed(assigned, run, "tracked", alias, "DELETE FROM {T} {A} WHERE _ROW_ID = 1") == [(1, "a"), (3, "c")]
+def test_row_ids(located: SparkSession, run: Run, alias: str) -> None:
+    assert changed(located, run, "tracked", alias, "DELETE FROM {T} {A} WHERE _ROW_ID = 1") == [(1, "a"), (3, "c")]
     value = "concat(_ROW_ID, '-', _SEQUENCE_NUMBER)"
-    found = changed(assigned, run, "tracked", alias, f"UPDATE {{T}} {{A}} SET v = {value} WHERE _ROW_ID >= 1")
+    found = changed(located, run, "tracked", alias, f"UPDATE {{T}} {{A}} SET v = {value} WHERE _ROW_ID >= 1")
     assert found == [(1, "a"), (2, "1-1"), (3, "2-1")]
     merge = "MERGE INTO {T} {A} USING (SELECT 1L AS rid) s ON {a}._ROW_ID = s.rid WHEN MATCHED THEN UPDATE SET v = 'x'"
-    assert changed(assigned, run, "tracked", alias, merge) == [(1, "a"), (2, "x"), (3, "c")]
+    assert changed(located, run, "tracked", alias, merge) == [(1, "a"), (2, "x"), (3, "c")]
 
 
 SOURCES = {
@@ -81,35 +81,35 @@ SOURCES = {
 }
 
 
-def merged_with_itself(assigned: SparkSession, run: Run, source: str, alias: str) -> list[list[tuple[object, ...]]]:
+def merged_with_itself(located: SparkSession, run: Run, source: str, alias: str) -> list[list[tuple[object, ...]]]:
     merge = f"MERGE INTO {{T}} {{A}} USING {SOURCES[source]} ON {{a}}._ROW_ID = s._ROW_ID WHEN MATCHED AND "
     update = merge + "s.id > 1 THEN UPDATE SET v = concat(s._ROW_ID, s.v)"
-    return [changed(assigned, run, "tracked", alias, text) for text in (update, merge + "s._ROW_ID = 1 THEN DELETE")]
+    return [changed(located, run, "tracked", alias, text) for text in (update, merge + "s._ROW_ID = 1 THEN DELETE")]
 
 
 @pytest.mark.parametrize("alias", ["", "t"])
 @pytest.mark.parametrize("source", ["table", "columns"])
 def test_metadata_columns_of_a_source_that_is_the_target(
-    assigned: SparkSession, run: Run, source: str, alias: str
+    located: SparkSession, run: Run, source: str, alias: str
 ) -> None:
-    found = merged_with_itself(assigned, run, source, alias)
+    found = merged_with_itself(located, run, source, alias)
     assert found == [[(1, "a"), (2, "1b"), (3, "2c")], [(1, "a"), (3, "c")]]
 
 
 @pytest.mark.parametrize("source", ["star", "filtered"])
-def test_metadata_columns_behind_a_query_of_the_source(assigned: SparkSession, source: str) -> None:
-    found = merged_with_itself(assigned, assigned.sql, source, "t")
+def test_metadata_columns_behind_a_query_of_the_source(located: SparkSession, source: str) -> None:
+    found = merged_with_itself(located, located.sql, source, "t")
     assert found == [[(1, "a"), (2, "1b"), (3, "2c")], [(1, "a"), (3, "c")]]
 
 
-def test_metadata_columns_of_the_source_of_a_merge_into_no_rows(assigned: SparkSession, run: Run) -> None:
-    assigned.sql("DROP TABLE IF EXISTS placed.db.none")
-    assigned.sql("DROP TABLE IF EXISTS placed.db.some")
+def test_metadata_columns_of_the_source_of_a_merge_into_no_rows(located: SparkSession, run: Run) -> None:
+    located.sql("DROP TABLE IF EXISTS located.db.none")
+    located.sql("DROP TABLE IF EXISTS located.db.some")
     for name in ("none", "some"):
-        assigned.sql(f"CREATE TABLE placed.db.{name} (id INT, v STRING) {KINDS['tracked']}")
-    assigned.sql("INSERT INTO placed.db.some VALUES (1, 'a')").collect()
+        located.sql(f"CREATE TABLE located.db.{name} (id INT, v STRING) {KINDS['tracked']}")
+    located.sql("INSERT INTO located.db.some VALUES (1, 'a')").collect()
     run(
-        "MERGE INTO placed.db.none t USING placed.db.some s ON t.id = s._ROW_ID "
+        "MERGE INTO located.db.none t USING located.db.some s ON t.id = s._ROW_ID "
         "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s._ROW_ID, s.v)"
     ).collect()
-    assert [tuple(row) for row in assigned.sql("SELECT * FROM placed.db.none").collect()] == [(0, "a")]
+    assert [tuple(row) for row in located.sql("SELECT * FROM located.db.none").collect()] == [(0, "a")]
