@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,18 +21,23 @@ TABLES = {
 }
 
 
+def _last(store: Any) -> list[Any]:
+    """The last executions; the store drops old ones."""
+    count = store.executionsCount()
+    found = store.executionsList(max(0, count - 50), 50)
+    return [found.apply(at) for at in range(found.size())]
+
+
 def shown(spark: SparkSession, node: str, run: Callable[[], object]) -> dict[str, str]:
     """Run a statement and return the metrics of its node, as the UI shows them."""
     store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
-    before = store.executionsCount()
+    before = max((execution.executionId() for execution in _last(store)), default=-1)
     run()
     found: dict[str, str] = {}
     deadline = time.monotonic() + 60
     while not found and time.monotonic() < deadline:
-        executions = store.executionsList()
-        for number in range(before, executions.size()):
-            execution = executions.apply(number)
-            if not execution.completionTime().isDefined():
+        for execution in _last(store):
+            if execution.executionId() <= before or not execution.completionTime().isDefined():
                 continue
             values = store.executionMetrics(execution.executionId())
             nodes = store.planGraph(execution.executionId()).allNodes()
