@@ -67,7 +67,7 @@ def catalog(tmp_path: Path, options: dict[str, str], proxy: HiveProxy) -> Iterat
     proxy.is_gone = False
     for name in found.databases():
         if name != "default":
-            for table in [*found.tables(name), *found.metastore.others(name)]:
+            for table in [*found.tables(name), *found.metastore.views(name), *found.metastore.others(name)]:
                 found.metastore.drop_table(name, table)
             found.metastore.drop_database(name)
 
