@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -182,26 +182,13 @@ class RestMetastore(Metastore):
 
     def drop_view(self, database: str, view: str) -> bool:
         """Let the server remove a view; return whether it was there."""
-        try:
-            self.client.delete("databases", database, "views", view)
-        except CatalogServerError as error:
-            if error.status == 404:
-                return False
-            raise
-        return True
+        return self._is_found(self.client.delete, "databases", database, "views", view)
 
     def rename_view(self, database: str, view: str, to_database: str, to_view: str) -> bool:
         """Let the server rename a view; False where the new name is taken."""
         if self.has_table(to_database, to_view):
             return False
-        body = {"source": _identifier(database, view), "destination": _identifier(to_database, to_view)}
-        try:
-            self.client.post("views", "rename", body=body)
-        except CatalogServerError as error:
-            if error.status in (404, 409):
-                return False
-            raise
-        return True
+        return self._renamed("views", _identifier(database, view), _identifier(to_database, to_view))
 
     def check_schema(self, schema: TableSchema) -> None:
         """The server keeps every schema, or says why not."""
@@ -221,24 +208,11 @@ class RestMetastore(Metastore):
 
     def drop_table(self, database: str, table: str) -> bool:
         """Let the server drop a table with its files; return whether it was there."""
-        try:
-            self.client.delete("databases", database, "tables", table)
-        except CatalogServerError as error:
-            if error.status == 404:
-                return False
-            raise
-        return True
+        return self._is_found(self.client.delete, "databases", database, "tables", table)
 
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> bool:
         """Let the server rename a table; False where it is not there, or the new name is taken."""
-        body = {"source": _identifier(database, table), "destination": _identifier(to_database, to_table)}
-        try:
-            self.client.post("tables", "rename", body=body)
-        except CatalogServerError as error:
-            if error.status in (404, 409):
-                return False
-            raise
-        return True
+        return self._renamed("tables", _identifier(database, table), _identifier(to_database, to_table))
 
     def schema_changed(self, database: str, table: str, schema: TableSchema, before: TableSchema) -> None:
         """The server made the schema."""
@@ -248,10 +222,24 @@ class RestMetastore(Metastore):
         return nullcontext()
 
     def _exists(self, *path: str) -> bool:
+        return self._is_found(self.client.get, *path)
+
+    def _is_found(self, request: Callable[..., Any], *path: str) -> bool:
+        """Send a request; return whether the server has what the path names."""
         try:
-            self.client.get(*path)
+            request(*path)
         except CatalogServerError as error:
             if error.status == 404:
+                return False
+            raise
+        return True
+
+    def _renamed(self, kind: str, source: dict[str, str], destination: dict[str, str]) -> bool:
+        """Rename an object; False where it is not there, or the new name is taken."""
+        try:
+            self.client.post(kind, "rename", body={"source": source, "destination": destination})
+        except CatalogServerError as error:
+            if error.status in (404, 409):
                 return False
             raise
         return True

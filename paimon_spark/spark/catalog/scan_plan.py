@@ -241,12 +241,13 @@ class ScanPlan:
 
     def sizes(self) -> str:
         """For EXPLAIN and Spark's UI: how much is read, and whether rows are merged."""
-        files = {file.name: file.size for split in self.plan.splits for file in split.files}
-        parts = [f"bytes={sum(files.values())}", f"splits={len(self.plan.splits)}"]
+        metrics = self.metrics()
+        parts = [f"bytes={metrics['resultedTableBytes']}", f"splits={metrics['numSplits']}"]
         if self.table.schema.partition_keys:
-            parts.append(f"read partitions={len(self.partitions)}")
-        merged = sum(not getattr(split, "raw_convertible", False) for split in self.plan.splits)
-        return ", ".join([*parts, *([f"merged splits={merged}"] if merged else [])])
+            parts.append(f"read partitions={metrics['numPartitions']}")
+        if metrics["mergedSplits"]:
+            parts.append(f"merged splits={metrics['mergedSplits']}")
+        return ", ".join(parts)
 
     def metrics(self) -> dict[str, int]:
         """For Spark's UI: values of `SCAN_METRICS`."""

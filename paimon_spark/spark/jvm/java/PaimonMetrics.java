@@ -19,6 +19,9 @@ import scala.collection.immutable.Map$;
  * list of metrics that are supported, values by names, or the source of the classes.
  */
 public final class PaimonMetrics implements Function {
+    private static final System.Logger LOG = System.getLogger("PaimonMetrics");
+    private static volatile ClassLoader sparkLoader;
+
     public Object apply(Object asked) {
         try {
             Object given = PaimonProxy.parsed((String) asked);
@@ -41,7 +44,7 @@ public final class PaimonMetrics implements Function {
 
     /** Compile the classes for Spark's loader; whether it finds them now. */
     private static boolean install(String source) throws Exception {
-        ClassLoader loader = loader();
+        ClassLoader loader = Thread.currentThread().getContextClassLoader();
         while (loader != null && !(loader instanceof MutableURLClassLoader)) {
             loader = loader.getParent();
         }
@@ -50,7 +53,6 @@ public final class PaimonMetrics implements Function {
         }
         try {
             Class.forName("PaimonCountMetric", false, loader);
-            return true;
         } catch (ClassNotFoundException absent) {
             SimpleCompiler compiler = new SimpleCompiler();
             compiler.setParentClassLoader(loader);
@@ -68,13 +70,10 @@ public final class PaimonMetrics implements Function {
                 out.close();
             }
             ((MutableURLClassLoader) loader).addURL(folder.toURI().toURL());
-            Class.forName("PaimonCountMetric", true, loader());
-            return true;
+            Class.forName("PaimonCountMetric", true, loader);
         }
-    }
-
-    private static ClassLoader loader() {
-        return Thread.currentThread().getContextClassLoader();
+        sparkLoader = loader;
+        return true;
     }
 
     /** Metrics of kinds, names and descriptions. */
@@ -83,7 +82,7 @@ public final class PaimonMetrics implements Function {
         Class[] texts = new Class[] {String.class, String.class};
         for (int at = 0; at < found.length; at++) {
             List each = (List) described.get(at);
-            Class kind = Class.forName("Paimon" + each.get(0) + "Metric", true, loader());
+            Class kind = Class.forName("Paimon" + each.get(0) + "Metric", true, sparkLoader);
             found[at] = (CustomMetric) kind.getConstructor(texts)
                 .newInstance(new Object[] {each.get(1), each.get(2)});
         }
@@ -116,8 +115,16 @@ public final class PaimonMetrics implements Function {
         return found;
     }
 
-    /** Let the UI show values of metrics of the node that runs now. */
-    static void post(scala.collection.immutable.Map metrics, String values) throws Exception {
+    /** Let the UI show values of metrics of the node that runs now. A statement that is done fails for no metric. */
+    static void post(scala.collection.immutable.Map metrics, String values) {
+        try {
+            postValues(metrics, values);
+        } catch (Exception error) {
+            LOG.log(System.Logger.Level.INFO, "Spark's UI shows no metrics of a statement", error);
+        }
+    }
+
+    private static void postValues(scala.collection.immutable.Map metrics, String values) throws Exception {
         List posted = new ArrayList();
         CustomTaskMetric[] known = values((Map) PaimonProxy.parsed(values));
         for (int at = 0; at < known.length; at++) {

@@ -44,11 +44,13 @@ public final class PaimonStatement extends ExternalCommandExecutor {
     }
 
     public Seq run(SparkSession session) {
+        String values = null;
         try {
-            PaimonMetrics.post(metrics(), (String) work.call());
+            values = (String) work.call();
         } catch (Throwable error) {
             Platform.throwException(error);
         }
+        PaimonMetrics.post(metrics(), values);
         return (Seq) (Object) Nil$.MODULE$;
     }
 
