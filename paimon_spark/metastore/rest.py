@@ -149,15 +149,7 @@ class RestMetastore(Metastore):
         if self.has_table(database, name):
             return False
         body = {"identifier": _identifier(database, name), "schema": view.to_json_object()}
-        try:
-            self.client.post("databases", database, "views", body=body)
-        except CatalogServerError as error:
-            if error.status == 409:
-                return False
-            if error.status == 404:
-                raise PaimonError(f"Database {database} does not exist.") from None
-            raise
-        return True
+        return self._added(database, "views", body)
 
     def replace_view(self, database: str, name: str, view: View) -> None:
         """Drop a view and make it anew, as the official connector does: the interface has no other way."""
@@ -196,15 +188,7 @@ class RestMetastore(Metastore):
     def add_table(self, database: str, table: str, schema: TableSchema, path: str) -> bool:
         """Let the server make a table; False where another one had the name first."""
         body = {"identifier": _identifier(database, table), "schema": schema_json(schema)}
-        try:
-            self.client.post("databases", database, "tables", body=body)
-        except CatalogServerError as error:
-            if error.status == 409:
-                return False
-            if error.status == 404:
-                raise PaimonError(f"Database {database} does not exist.") from None
-            raise
-        return True
+        return self._added(database, "tables", body)
 
     def drop_table(self, database: str, table: str) -> bool:
         """Let the server drop a table with its files; return whether it was there."""
@@ -231,6 +215,18 @@ class RestMetastore(Metastore):
         except CatalogServerError as error:
             if error.status == 404:
                 return False
+            raise
+        return True
+
+    def _added(self, database: str, kind: str, body: dict[str, Any]) -> bool:
+        """Add an object to a database; False where another one had the name first."""
+        try:
+            self.client.post("databases", database, kind, body=body)
+        except CatalogServerError as error:
+            if error.status == 409:
+                return False
+            if error.status == 404:
+                raise PaimonError(f"Database {database} does not exist.") from None
             raise
         return True
 
