@@ -46,11 +46,15 @@ def note_freed(count: int) -> None:
         give_back()
 
 
-def give_back() -> None:
-    """Give all freed memory back to the system, if this process is large."""
+def give_back(*, kept_bytes: int = KEPT_BYTES) -> None:
+    """Give all freed memory back to the system, if this process is large.
+
+    Args:
+        kept_bytes: of this size or less it is not.
+    """
     _State.freed = 0
     size = _resident_bytes()
-    if size <= KEPT_BYTES:
+    if size <= kept_bytes:
         _State.limit = None
         return
     if _State.limit is None or size > _State.limit:

@@ -96,7 +96,7 @@ def _written_splits(
             buckets.setdefault(key, []).extend(units)
     target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
     every = [file for units in buckets.values() for unit in units for file in unit]
-    share = fair_share(every, target, cost, parallelism) if parallelism > 1 else target
+    share = fair_share([file.size for file in every], target, cost, parallelism) if parallelism > 1 else target
     return [
         DataSplit(changes.end_id, partition, bucket, total, tuple(file for unit in bin_ for file in unit), True)
         for (partition, bucket, total), units in buckets.items()

@@ -167,7 +167,7 @@ def _shared(
     target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
     every = [*postponed, *(file for files in real.values() for file in files)]
     size = sum(max(file.size, cost) for file in every)
-    share = fair_share(every, target, cost, parallelism) if parallelism > 1 else target
+    share = fair_share([file.size for file in every], target, cost, parallelism) if parallelism > 1 else target
     number = min(max(1, -(-size // max(1, share))), max(1, parallelism) if not totals else max(totals))
     if len(totals) > 1:
         number = 1  # never written so; one task takes all

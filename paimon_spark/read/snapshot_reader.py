@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
+from paimon_spark.memory import give_back
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.postponed_read import merges_postponed, postponed_splits, read_postponed
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
     from paimon_spark.read.table_scan import TableScan
     from paimon_spark.table.table import FileStoreTable
+
+_MANY_FILES = 100_000
 
 
 def plan_snapshot(scan: TableScan) -> ReadPlan:
@@ -64,6 +67,8 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
 def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
     table = scan.table
     files = scan_files(table, snapshot, scan.predicate, row_ids=scan.row_ids)
+    if len(files) >= _MANY_FILES:
+        give_back(kept_bytes=0)  # what the bytes of their manifests took
     _check_no_full_scan(table, snapshot, len(files))
     if scan.top_level_only and table.schema.kind.is_keyed:
         files = files.filter(files.levels == table.options.num_levels - 1)

@@ -33,7 +33,8 @@ class SplitFile(NamedTuple):
     """One data file of a split."""
 
     name: str
-    path: str
+    directory: str
+    """Where it lies, with a slash at the end; the files of a bucket share one object."""
     format: str
     """Identifier of the file format: ``parquet``, ``orc``, ``avro``."""
     size: int
@@ -75,11 +76,13 @@ class SplitFile(NamedTuple):
         name = file.file_name
         more = file.first_row_id, file.write_cols
         created = _created_at_level_0(file.level, file.creation_time_millis)
-        return cls._make((name, path, data_file_format(name), *taken, None, *more, None, None, created))
+        return cls._make(
+            (name, path.removesuffix(name), data_file_format(name), *taken, None, *more, None, None, created)
+        )
 
     @classmethod
-    def of_columns(cls, files: ManifestColumns, paths: Sequence[str], *, has_keys: bool) -> list[SplitFile]:
-        """Describe many files of manifests by their paths, in the same order; without keys, keys are empty."""
+    def of_columns(cls, files: ManifestColumns, directories: Sequence[str], *, has_keys: bool) -> list[SplitFile]:
+        """Describe many files of manifests by their directories, in the same order; without keys, keys are empty."""
         names = files.file_names
         numbers = [files.file_values(f"_{name.upper()}") for name in _NUMBERS]
         keys = [files.file_values(f"_{name.upper()}") if has_keys else repeat(b"") for name in _KEYS]
@@ -87,9 +90,14 @@ class SplitFile(NamedTuple):
         formats = map(data_file_format, names)
         known = (*numbers, *keys, repeat(None), first_row_ids, write_cols)
         if not has_keys:
-            return list(map(cls, names, paths, formats, *known))
+            return list(map(cls, names, directories, formats, *known))
         created = map(_created_at_level_0, files.file_values("_LEVEL"), files.file_values("_CREATION_TIME"))
-        return list(map(cls, names, paths, formats, *known, repeat(None), repeat(None), created))
+        return list(map(cls, names, directories, formats, *known, repeat(None), repeat(None), created))
+
+    @property
+    def path(self) -> str:
+        """Where the file is, with its name."""
+        return self.directory + self.name
 
     @property
     def share(self) -> int:
@@ -135,19 +143,15 @@ class DataSplit:
         return sum(file.size // file.share for file in self.files)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as flat tuples, with the directory that most files share written once."""
-        directory = self.files[0].path.removesuffix(self.files[0].name) if self.files else ""
-        files = tuple(
-            (file.name, None if file.path == directory + file.name else file.path, *file[2:]) for file in self.files
-        )
+        """Pickle as flat tuples; the directory that files share is written once."""
         position = self.partition, self.bucket, self.total_buckets
         head = (self.snapshot_id, *position, self.raw_convertible, self.branch)
-        return _restored_split, (head, directory, files)
+        return _restored_split, (head, tuple(map(tuple, self.files)))
 
 
-def _restored_split(head: tuple[Any, ...], directory: str, files: tuple[tuple[Any, ...], ...]) -> DataSplit:
+def _restored_split(head: tuple[Any, ...], files: tuple[tuple[Any, ...], ...]) -> DataSplit:
     snapshot_id, partition, bucket, total_buckets, raw_convertible, branch = head
-    restored = tuple(SplitFile(name, directory + name if path is None else path, *rest) for name, path, *rest in files)
+    restored = tuple(map(SplitFile._make, files))
     return DataSplit(snapshot_id, partition, bucket, total_buckets, restored, raw_convertible, branch)
 
 

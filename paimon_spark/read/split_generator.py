@@ -6,10 +6,12 @@ Runs on the driver.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from paimon_spark.read.data_evolution import groups_of_rows
 from paimon_spark.read.index_pruning import WITH_ROWS
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.table.table import FileStoreTable
 
+Positions = npt.NDArray[np.int64]
+
+_FILES_AT_ONCE = 20_000
 _MOST_SMALL_SLICES = 16
 _SMALL_SLICE_BYTES = 4 << 20
 """Slices below this size are at most so many of a file."""
@@ -34,9 +39,16 @@ _SLACK = 1.05
 """Files of one size must not miss an even share by a few bytes."""
 
 
-def fair_share(files: Sequence[SplitFile], target: int, cost: int, parallelism: int) -> int:
-    """The weight of a split that leaves none of the tasks that can run at once without work, `target` at most."""
-    weight = sum(max(file.size, cost) for file in files)
+def fair_share(sizes: Sequence[int] | Positions, target: int, cost: int, parallelism: int) -> int:
+    """The weight of a split that leaves none of the tasks that can run at once without work, `target` at most.
+
+    Args:
+        sizes: bytes of each file, shape (files,).
+        target: the largest weight of a split.
+        cost: the least weight of a file.
+        parallelism: how many tasks can run at once.
+    """
+    weight = int(np.maximum(np.asarray(sizes, dtype=np.int64), cost).sum())
     return min(target, max(cost, int(_SLACK * weight / max(1, parallelism))))
 
 
@@ -50,17 +62,16 @@ def generate_splits(
 ) -> list[DataSplit]:
     """Cut the files of every bucket into splits, buckets in the order in which they appear."""
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
-    all_files = split_files(table, files, vectors)
     one_row_per_key = table.options.one_row_per_key_above_level_0
     target = table.options.split_target_size_bytes
     cost = table.options.split_open_file_cost_bytes
     count_blobs = counts_blobs(table.options)
-    weighed = all_files if count_blobs else [file for file in all_files if not is_blob_file(file.name)]
-    share = fair_share(weighed, target, cost, parallelism) if parallelism > 1 else target
+    share = (
+        fair_share(_weighed(files, count_blobs=count_blobs), target, cost, parallelism) if parallelism > 1 else target
+    )
     result: list[DataSplit] = []
     ranks = None
-    for group in groups:
-        bucket = [all_files[i] for i in group]
+    for group, bucket in _files_of(table, files, groups, vectors):
         if table.schema.kind.has_data_evolution:
             bins = _data_evolution_bins(bucket, share, cost, count_blobs=count_blobs)
         elif not table.schema.kind.is_keyed:
@@ -81,6 +92,29 @@ def generate_splits(
         total = int(files.total_buckets[first])
         result.extend(DataSplit(snapshot_id, partition, bucket_id, total, _slim(b, raw), raw) for b, raw in bins)
     return result
+
+
+def _files_of(
+    table: FileStoreTable, files: ManifestColumns, groups: Sequence[list[int]], vectors: Vectors
+) -> Iterator[tuple[list[int], list[SplitFile]]]:
+    """Yield the positions and the files of each bucket; files of some buckets are made at a time."""
+    at = 0
+    while at < len(groups):
+        some = [groups[at]]
+        count = len(groups[at])
+        while (at := at + 1) < len(groups) and count < _FILES_AT_ONCE:
+            some.append(groups[at])
+            count += len(groups[at])
+        made = iter(split_files(table, files.take(list(chain.from_iterable(some))), vectors))
+        for group in some:
+            yield group, list(islice(made, len(group)))
+
+
+def _weighed(files: ManifestColumns, *, count_blobs: bool) -> Positions:
+    """The sizes of the files whose bytes a read takes from the store."""
+    if count_blobs:
+        return files.file_sizes
+    return files.file_sizes[[not is_blob_file(name) for name in files.file_names]]
 
 
 def _slim(files: Sequence[SplitFile], raw: bool) -> tuple[SplitFile, ...]:
@@ -135,12 +169,12 @@ def split_files(table: FileStoreTable, files: ManifestColumns, vectors: Vectors 
         files: of manifests.
         vectors: the deletion vectors of the snapshot, which the files get.
     """
-    paths = DataLayout.of(table.schema).data_file_paths(table.path, files)
-    result = SplitFile.of_columns(files, paths, has_keys=table.schema.kind.is_keyed)
+    directories = DataLayout.of(table.schema).data_file_directories(table.path, files)
+    result = SplitFile.of_columns(files, directories, has_keys=table.schema.kind.is_keyed)
     if files.has_mask(WITH_ROWS):
         embedded, extra = files.file_values("_EMBEDDED_FILE_INDEX"), files.file_values("_EXTRA_FILES")
         for i in np.flatnonzero(files.mask(WITH_ROWS)).tolist():
-            result[i] = result[i]._replace(file_index=index_location(embedded[i], extra[i], paths[i]))
+            result[i] = result[i]._replace(file_index=index_location(embedded[i], extra[i], result[i].path))
     if not vectors:
         return result
     positions = map(vectors.get, zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from itertools import count
+from sys import intern
 from uuid import uuid4
 
 from paimon_spark.errors import CorruptTableError
@@ -103,7 +104,7 @@ def data_file_format(name: str) -> str:
         raise CorruptTableError(f"'{name}' is not a legal file name of a data file: it has no extension.", path=name)
     if name.startswith(COMPACTED_CHANGELOG_PREFIX):
         extension = extension.removeprefix("cc-")
-    return extension.lower()
+    return intern(extension.lower())
 
 
 @dataclass(frozen=True, slots=True)

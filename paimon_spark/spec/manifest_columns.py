@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -22,8 +23,21 @@ from paimon_spark.spec.simple_stats import SimpleStats
 Identity = tuple[Any, ...]
 """Identity of a data file in a snapshot."""
 
-Values = list[Any] | npt.NDArray[Any]
-"""A column: required numbers as an array, all else as a list."""
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A column in which all entries have one value, such as the columns that a writer never fills."""
+
+    value: Any
+
+
+Values = list[Any] | npt.NDArray[Any] | Constant
+"""A column: required numbers as an array, all else as a list or one value."""
+
+
+def _column(values: list[Any]) -> Values:
+    return Constant(values[0]) if values and values.count(values[0]) == len(values) else values
+
 
 ENTRY_FIELDS = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")
 """Avro keys of an entry's own values."""
@@ -82,12 +96,14 @@ class ManifestColumns(Sequence[ManifestEntry]):
             OverflowError: a number is beyond its type.
         """
         files = [record["_FILE"] for record in records]
-        values: dict[str, Values] = {name: [record[name] for record in records] for name in ENTRY_FIELDS}
-        values.update({name: [file.get(name) for file in files] for name in FILE_FIELDS})
+        found: dict[str, list[Any]] = {name: [record[name] for record in records] for name in ENTRY_FIELDS}
+        found.update({name: [file.get(name) for file in files] for name in FILE_FIELDS})
         for name in TUPLES:
-            values[name] = [None if value is None else tuple(value) for value in values[name]]
-        for name, kind in NUMBERS.items():
-            values[name] = np.array(values[name], dtype=kind)
+            found[name] = [None if value is None else tuple(value) for value in found[name]]
+        values = {
+            name: np.array(column, dtype=NUMBERS[name]) if name in NUMBERS else _column(column)
+            for name, column in found.items()
+        }
         for name in STATISTICS if statistics else ():
             stats = [file[name] for file in files]
             for part in STATISTICS_PARTS[:2]:
@@ -100,13 +116,17 @@ class ManifestColumns(Sequence[ManifestEntry]):
         """Join the entries of several manifests in their order; all with statistics, or all without."""
         if not parts:
             return cls.from_records(())
+        parts = [part for part in parts if len(part)] or parts[:1]
         if len(parts) == 1:
             return parts[0]
         values: dict[str, Values] = {}
         for name, first in parts[0]._values.items():
-            columns = [part._values[name] for part in parts]
-            joined = isinstance(first, np.ndarray)
-            values[name] = np.concatenate(columns) if joined else list(itertools.chain.from_iterable(columns))
+            if isinstance(first, np.ndarray):
+                values[name] = np.concatenate([part._numbers(name) for part in parts])
+            elif isinstance(first, Constant) and all(part._values[name] == first for part in parts):
+                values[name] = first
+            else:
+                values[name] = list(itertools.chain.from_iterable(part._list(name) for part in parts))
         return cls(values, sum(map(len, parts)))
 
     def __len__(self) -> int:
@@ -115,7 +135,10 @@ class ManifestColumns(Sequence[ManifestEntry]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             size = len(range(*index.indices(self._count)))
-            return ManifestColumns({name: column[index] for name, column in self._values.items()}, size)
+            values = {
+                name: column if isinstance(column, Constant) else column[index] for name, column in self._values.items()
+            }
+            return ManifestColumns(values, size)
         return next(iter(self.take([index])))
 
     def __iter__(self) -> Iterator[ManifestEntry]:
@@ -134,10 +157,12 @@ class ManifestColumns(Sequence[ManifestEntry]):
             if len(positions) > 1
             else lambda column: [column[position] for position in positions]
         )
-        values = {
-            name: column[at] if isinstance(column, np.ndarray) else list(pick(column))
-            for name, column in self._values.items()
-        }
+        values: dict[str, Values] = {}
+        for name, column in self._values.items():
+            if isinstance(column, Constant):
+                values[name] = column
+            else:
+                values[name] = column[at] if isinstance(column, np.ndarray) else list(pick(column))
         return ManifestColumns(values, len(positions))
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> ManifestColumns:
@@ -224,6 +249,8 @@ class ManifestColumns(Sequence[ManifestEntry]):
 
     def _list(self, name: str) -> list[Any]:
         column = self._values[name]
+        if isinstance(column, Constant):
+            return [column.value] * self._count
         return column.tolist() if isinstance(column, np.ndarray) else column
 
     def file_values(self, name: str) -> list[Any]:

@@ -21,6 +21,7 @@ from paimon_spark.spec.manifest_columns import (
     NUMBERS,
     STATISTICS,
     STATISTICS_PARTS,
+    Constant,
     ManifestColumns,
     Values,
 )
@@ -207,7 +208,7 @@ class _Columns:
             ValueError: a value is not as expected.
         """
         if kind is None:
-            return [None] * self._walk.records
+            return Constant(None)
         starts = self._walk.starts(name)
         if name in NUMBERS:
             if len(starts) and int(starts.min()) < 0:
@@ -216,24 +217,36 @@ class _Columns:
         plain = kind["type"] if isinstance(kind, dict) else kind
         nothing = () if name.endswith("_NULL_COUNTS") else None
         if not len(starts) or int(starts.max()) < 0:
-            return [nothing] * self._walk.records
+            return Constant(nothing)
         if plain in ("int", "long"):
-            return _or_none(starts, self._walk.numbers(name).tolist())
+            numbers = self._walk.numbers(name)
+            if int(starts.min()) >= 0 and int(numbers.min()) == int(numbers.max()):
+                return Constant(int(numbers[0]))
+            return _or_none(starts, numbers.tolist())
         pieces = self._walk.pieces(name)
         if plain == "array":
             return self._arrays(kind, pieces, nothing)
-        return _or_none(starts, [piece.decode() for piece in pieces] if plain == "string" else self._shared(pieces))
+        if plain == "string":
+            return _or_none(starts, [piece.decode() for piece in pieces])
+        shared, distinct = self._shared(pieces)
+        return Constant(shared[0]) if distinct == 1 and int(starts.min()) >= 0 else _or_none(starts, shared)
 
     @staticmethod
-    def _shared(pieces: list[bytes]) -> list[bytes]:
-        """Share equal values as one object: most files have the same partition, many the same statistics."""
-        known: dict[bytes, bytes] = {}
-        return [known.setdefault(piece, piece) for piece in pieces]
+    def _shared(pieces: list[bytes]) -> tuple[list[bytes], int]:
+        """Share equal values as one object: most files have the same partition, many the same statistics.
 
-    def _arrays(self, kind: Any, pieces: list[bytes], nothing: tuple[()] | None) -> list[Any]:
+        Returns:
+            the values, and how many differ.
+        """
+        known: dict[bytes, bytes] = {}
+        return [known.setdefault(piece, piece) for piece in pieces], len(known)
+
+    def _arrays(self, kind: Any, pieces: list[bytes], nothing: tuple[()] | None) -> Values:
         distinct = [piece for piece in dict.fromkeys(pieces) if piece]
         known: dict[bytes, Any] = dict(zip(distinct, map(tuple, self._decode_arrays(kind, distinct)), strict=True))
         known[b""] = nothing
+        if len(distinct) == 1 and b"" not in pieces:
+            return Constant(known[distinct[0]])
         return [known[piece] for piece in pieces]
 
 
@@ -252,4 +265,8 @@ def _is_sound(values: dict[str, Values]) -> bool:
             return False
         values[name] = numbers.astype(kind)
     required = ("_PARTITION", "_FILE_NAME", "_MIN_KEY", "_MAX_KEY", "_EXTRA_FILES")
-    return all(None not in values[name] for name in required)
+    return not any(_has_null(values[name]) for name in required)
+
+
+def _has_null(values: Values) -> bool:
+    return values.value is None if isinstance(values, Constant) else None in values

@@ -6,6 +6,7 @@ Equals Java's ``FileStorePathFactory.bucketPath`` and ``DataFilePathFactory.toPa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import add
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
@@ -104,7 +105,11 @@ class DataLayout:
         return path if external is None else self._external_path(external, name, path)
 
     def data_file_paths(self, root: str, files: ManifestColumns) -> list[str]:
-        """Return the path of each of many data files.
+        """Return the path of each of many data files; raises as `data_file_directories`."""
+        return list(map(add, self.data_file_directories(root, files), files.file_names))
+
+    def data_file_directories(self, root: str, files: ManifestColumns) -> list[str]:
+        """Return the directory of each of many data files, with a slash at its end; files of a bucket share one object.
 
         Raises:
             CorruptTableError: a name or an external path leads out of where the table's files may lie.
@@ -113,7 +118,7 @@ class DataLayout:
         directories: dict[tuple[bytes, int], str] = {}
         partition_paths: dict[bytes, str] = {}
         names, external = files.file_names, files.file_values("_EXTERNAL_PATH")
-        paths = []
+        result = []
         for partition_bucket, name, external_path in zip(
             zip(files.partitions, files.buckets.tolist(), strict=True), names, external, strict=True
         ):
@@ -123,9 +128,12 @@ class DataLayout:
                 path = partition_paths.get(partition)
                 if path is None:
                     path = partition_paths[partition] = self.partition_path(partition)
-                directory = directories[partition_bucket] = self.bucket_dir(root, path, bucket)
-            paths.append(self.data_file_path(directory, name, external_path))
-        return paths
+                directory = directories[partition_bucket] = self.bucket_dir(root, path, bucket) + "/"
+            check_file_name(name, path=directory)
+            if external_path is not None:
+                directory = self._external_path(external_path, name, directory + name).removesuffix(name)
+            result.append(directory)
+        return result
 
     def _external_path(self, external: str, name: str, path: str) -> str:
         parts = external.split("/")

@@ -8,7 +8,7 @@ MB = 1 << 20
 
 
 def split(bucket: int, *sizes: int) -> DataSplit:
-    files = tuple(SplitFile(f"f{i}", f"/t/f{i}", "parquet", s, 1, 0, 0, 0, 0, 0) for i, s in enumerate(sizes))
+    files = tuple(SplitFile(f"f{i}", "/t/", "parquet", s, 1, 0, 0, 0, 0, 0) for i, s in enumerate(sizes))
     return DataSplit(1, b"", bucket, 4, files, True)
 
 
