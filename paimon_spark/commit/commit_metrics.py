@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.table.scoped_value import ScopedValue
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
@@ -51,18 +51,12 @@ class CommitMetrics:
         self.buckets.update((entry.partition, entry.bucket) for entry in added)
 
 
-_METRICS: ContextVar[CommitMetrics | None] = ContextVar("paimon_commit_metrics", default=None)
+_METRICS: ScopedValue[CommitMetrics] = ScopedValue("paimon_commit_metrics")
 
 
-@contextlib.contextmanager
-def measured_commits() -> Iterator[CommitMetrics]:
+def measured_commits() -> AbstractContextManager[CommitMetrics]:
     """Measure the commits inside."""
-    metrics = CommitMetrics()
-    before = _METRICS.set(metrics)
-    try:
-        yield metrics
-    finally:
-        _METRICS.reset(before)
+    return _METRICS.bound_to(CommitMetrics())
 
 
 def note_commit(snapshot: Snapshot, files: Sequence[ManifestEntry], begun: float) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -16,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table.scoped_value import ScopedValue
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -69,7 +69,7 @@ class ReportedCounts:
     """By which another thread of this process finds it."""
 
 
-_REPORTED: ContextVar[ReportedCounts | None] = ContextVar("paimon_row_counts", default=None)
+_REPORTED: ScopedValue[ReportedCounts] = ScopedValue("paimon_row_counts")
 _BY_NAME: WeakValueDictionary[str, ReportedCounts] = WeakValueDictionary()
 
 
@@ -78,11 +78,8 @@ def counting() -> Iterator[ReportedCounts]:
     """Collect the report of the statement inside. Of two, one inside of the other, the inner one gets it."""
     reported = ReportedCounts()
     _BY_NAME[reported.name] = reported
-    before = _REPORTED.set(reported)
-    try:
+    with _REPORTED.bound_to(reported):
         yield reported
-    finally:
-        _REPORTED.reset(before)
 
 
 @contextlib.contextmanager
@@ -95,11 +92,8 @@ def reporting_to(name: str | None) -> Iterator[None]:
     if reported is None:
         yield
         return
-    before = _REPORTED.set(reported)
-    try:
+    with _REPORTED.bound_to(reported):
         yield
-    finally:
-        _REPORTED.reset(before)
 
 
 def report(counts: RowCounts) -> None:

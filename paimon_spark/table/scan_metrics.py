@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from paimon_spark.table.scoped_value import ScopedValue
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestFileMeta
@@ -24,18 +25,17 @@ class ScanMetrics:
     """Data files of the snapshots, those included that were left out."""
 
 
-_METRICS: ContextVar[ScanMetrics | None] = ContextVar("paimon_scan_metrics", default=None)
+_METRICS: ScopedValue[ScanMetrics] = ScopedValue("paimon_scan_metrics")
 
 
 @contextlib.contextmanager
 def measured_scan() -> Iterator[ScanMetrics]:
     """Measure the planning inside."""
     metrics, begun = ScanMetrics(), time.monotonic()
-    before = _METRICS.set(metrics)
     try:
-        yield metrics
+        with _METRICS.bound_to(metrics):
+            yield metrics
     finally:
-        _METRICS.reset(before)
         metrics.millis = round((time.monotonic() - begun) * 1000)
 
 
