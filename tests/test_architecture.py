@@ -54,6 +54,7 @@ ROOM_HEIGHTS = {
     "spark": {
         "columns": 0,
         "session": 1,
+        "statements": 1,
         "source": 2,
         "jobs": 3,
         "sql": 4,
@@ -76,7 +77,7 @@ PLACES = {
     "fsspec": ("paimon_spark/storage/store_opening.py",),
     "fastavro": ("paimon_spark/spec/avro_codec.py", "paimon_spark/storage/avro_format.py"),
     # conditions; and whole statements, whose tables paimon_spark.sql finds where Spark offers no catalog
-    "sqlglot": ("paimon_spark/spec/sql_filter.py", "paimon_spark/spark/text/parsing.py"),
+    "sqlglot": ("paimon_spark/spec/sql_filter.py", "paimon_spark/spark/statements/"),
     "click": ("paimon_spark/cli/",),
     "rich": ("paimon_spark/cli/",),
     "pandas": (),

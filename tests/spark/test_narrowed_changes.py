@@ -9,6 +9,7 @@ import pytest
 
 from paimon_spark.spark.sql import matched_frames
 from paimon_spark.spark.sql.matched_frames import FrameRows
+from paimon_spark.spark.statements.expressions import Named
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import create_table
@@ -27,7 +28,7 @@ COLUMNS = {"k": "INT", "v": "STRING", "c": "CHAR(3)", "x`y": "DOUBLE", "z": "DAT
         ("v = :p", "`v`", False),
         ("c = 'a'", "`c`", False),
         ("`x``y` > 1", "`x``y`", False),
-        ("k IN (SELECT k FROM other)", "`k`,`c`", False),
+        ("k IN (SELECT k FROM other)", "`k`", False),
         ("to_json(struct(*)) = ''", None, False),
         ("true", "`k`", True),
     ],
@@ -39,7 +40,7 @@ def test_what_is_read(
     fields = [DataField(i, name, parse_type(text)) for i, (name, text) in enumerate(COLUMNS.items())]
     table = create_table(str(tmp_path / "t"), create_schema(fields, options={"bucket": "-1"}))
     nothing: Any = None
-    rows = FrameRows(nothing, table, {}, nothing, nothing, nothing, text=condition, condition=condition)
+    rows = FrameRows(nothing, table, {}, nothing, nothing, nothing, named=Named.by(condition), condition=condition)
     found = rows._narrowing()  # what `located` adds to the options of its load
     assert found.get("columns") == columns
     assert found.get("filter") == (condition if filtered else None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.warehouses import TableName, is_explicit, resolve, table_not_found, warehouses_of
+from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spark.text.context import Context
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from paimon_spark.spark.sql.procedures.tag_statements import (
     quoted_name,
 )
 from paimon_spark.spark.sql.procedures.view_procedures import view_call
-from paimon_spark.spark.sql.view_statements import ViewStatement, parse_view_statement
+from paimon_spark.spark.statements.cursor import Cursor
+from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spec.filter_text import spark_literal
 from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
@@ -150,12 +151,15 @@ class StatementProxy(FunctionProxy):
 
     def apply(self, text: str) -> str | None:
         """Return the CALL statement that does the same, or raises the right error; None where Spark's error stands."""
-        view = parse_view_statement(text)
+        cursor = Cursor.of(text)
+        if cursor is None:
+            return None
+        view = parse_view_statement(cursor)
         call = None if view is None else self._view_call(text, view)
         if call is not None:
             return call
-        statement = parse_tag_statement(text) or parse_analyze_statement(text)
-        foreign = parse_foreign_statement(text)
+        statement = parse_tag_statement(cursor) or parse_analyze_statement(cursor)
+        foreign = parse_foreign_statement(cursor)
         table = statement.table if statement else foreign.table if foreign else None
         catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
         if catalog is None:

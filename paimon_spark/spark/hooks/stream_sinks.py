@@ -24,7 +24,7 @@ from paimon_spark.spark.session.registered import source_options_of
 from paimon_spark.spark.session.session_settings import is_paimon, remember_format, settings_option
 from paimon_spark.spark.source.partition_by import listed_columns
 from paimon_spark.spark.source.stream_writer import CHECKPOINT, needs_checkpoint, refuse_output_mode
-from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.paths import is_path_name
 

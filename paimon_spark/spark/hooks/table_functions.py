@@ -15,7 +15,7 @@ from paimon_spark.spark.hooks.parser import paimon_catalog_of
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject, Proxy
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError
-from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
 
 _BETWEEN, _BETWEEN_TIMESTAMP, _TO_AUTO_TAG = INCREMENTAL_KEYS

@@ -6,8 +6,8 @@ Schemas keep defaults of arrays, maps and structs as texts of their own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from paimon_spark.errors import DataError, SchemaError, SchemaMismatchError, UnsupportedError
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
+from paimon_spark.spark.statements.cursor import Kind, tokenize
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.casts import cast_array, cast_default
@@ -89,7 +90,6 @@ def _called(value: Any, data_type: t.DataType) -> str:
     return str(cast_array(pa.array([value], to_arrow_type(data_type)), data_type, _STRING)[0].as_py())
 
 
-_TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\d[\w.]*|[^\W\d]\w*|\S""", re.DOTALL)
 _CONSTANTS = frozenset(("true", "false", "null"))
 _OF_TEXTS = ("concat", "char")
 """Functions by which `spark_literal` says quotes and backslashes, so that SHOW CREATE TABLE can be run."""
@@ -206,15 +206,17 @@ def _value_of(spark: SparkSession, sql: str, data_type: Any) -> Any:
 
 def _is_made_of_literals(sql: str, functions: Iterable[str] = ()) -> bool:
     """Return whether an expression has literals, operators, casts and the named functions only."""
-    tokens = [found.lower() for found in _TOKEN.findall(sql)]
-    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
-        if token[0] == "`" or token == ";":
+    tokens = tokenize(sql) or []
+    for token, following in zip_longest(tokens, tokens[1:]):
+        if token.kind is Kind.QUOTED or token.is_sign(";"):
             return False
-        if not (token[0].isalpha() or token[0] == "_"):
+        if token.kind is not Kind.WORD:
             continue
-        if following == "(" and token not in ("cast", *_OF_TEXTS, *_TYPES - {"array", "map", "struct"}, *functions):
+        word = token.text.lower()
+        calls = following is not None and following.is_sign("(")
+        if calls and word not in ("cast", *_OF_TEXTS, *_TYPES - {"array", "map", "struct"}, *functions):
             return False
-        is_typed_literal = following[:1] in ("'", '"')
-        if not is_typed_literal and token not in _CONSTANTS | _OPERATORS | _TYPES | {*functions, *_OF_TEXTS}:
+        is_typed_literal = following is not None and following.kind is Kind.STRING
+        if not is_typed_literal and word not in _CONSTANTS | _OPERATORS | _TYPES | {*functions, *_OF_TEXTS}:
             return False
     return bool(tokens)

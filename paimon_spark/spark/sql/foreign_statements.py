@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
-from paimon_spark.spark.sql.statement_tokens import StatementTokens
+from paimon_spark.spark.statements.cursor import Cursor, read_statement
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 if TYPE_CHECKING:
@@ -90,58 +90,53 @@ class ForeignStatement:
         return UnsupportedError(f"{self.name} is no statement of Paimon: {words}.")
 
 
-def parse_foreign_statement(text: str) -> ForeignStatement | None:
+def parse_foreign_statement(text: str | Cursor) -> ForeignStatement | None:
     """Read a statement of another table format; None where the text is anything else."""
-    tokens = StatementTokens.of(text)
-    if tokens is None:
-        return None
+    return read_statement(text, _foreign_statement)
+
+
+def _foreign_statement(cursor: Cursor) -> ForeignStatement | None:
     for describe in ("DESCRIBE", "DESC"):
         for what, answer in _BEHIND_DESCRIBE.items():
-            if tokens.take(describe, what):
-                tokens.take("TABLE")
-                return _of_table(tokens, f"DESCRIBE {what}", answer)
+            if cursor.take(describe, what):
+                cursor.take("TABLE")
+                return ForeignStatement(f"DESCRIBE {what}", cursor.name(), answer)
     for keywords, answer in _STATEMENTS:
-        if tokens.take(*keywords):
-            return _of_table(tokens, " ".join(keywords), answer)
-    if tokens.take("COPY", "INTO"):
-        return _copy(tokens)
-    if tokens.take("CREATE", "TABLE"):
-        return _like(tokens)
-    if tokens.take("CREATE", "VIEW") or tokens.take("CREATE", "OR", "REPLACE", "VIEW"):
-        tokens.take("IF", "NOT", "EXISTS")
-        view = tokens.name()
-        return None if view is None else ForeignStatement("CREATE VIEW", view, _VIEW, creates=True)
-    if tokens.take("ALTER", "TABLE"):
-        table = tokens.name()
+        if cursor.take(*keywords):
+            return ForeignStatement(" ".join(keywords), cursor.name(), answer)
+    if cursor.take("COPY", "INTO"):
+        return _copy(cursor)
+    if cursor.take("CREATE", "TABLE"):
+        return _like(cursor)
+    if cursor.take("CREATE", "VIEW") or cursor.take("CREATE", "OR", "REPLACE", "VIEW"):
+        cursor.take("IF", "NOT", "EXISTS")
+        return ForeignStatement("CREATE VIEW", cursor.name(), _VIEW, creates=True)
+    if cursor.take("ALTER", "TABLE"):
+        table = cursor.name()
         for keywords, answer in _CHANGES:
-            if table is not None and tokens.take(*keywords):
+            if cursor.take(*keywords):
                 return ForeignStatement(f"ALTER TABLE … {' '.join(keywords)}", table, answer)
     return None
 
 
-def _copy(tokens: StatementTokens) -> ForeignStatement | None:
+def _copy(cursor: Cursor) -> ForeignStatement | None:
     """COPY INTO a table, or into a directory: then the first table that FROM names tells whose statement it is."""
-    table = tokens.name()
-    if table is not None:
-        return ForeignStatement("COPY INTO", table, _COPY_IN)
-    while table is None and tokens.skip_past("FROM"):
-        table = tokens.name()
-    return None if table is None else ForeignStatement("COPY INTO", table, _COPY_OUT)
+    if cursor.at_name():
+        return ForeignStatement("COPY INTO", cursor.name(), _COPY_IN)
+    while cursor.skip_past("FROM"):
+        if cursor.at_name():
+            return ForeignStatement("COPY INTO", cursor.name(), _COPY_OUT)
+    return None
 
 
-def _like(tokens: StatementTokens) -> ForeignStatement | None:
+def _like(cursor: Cursor) -> ForeignStatement | None:
     """CREATE TABLE … LIKE with a Hive format, which Spark does not hand to a catalog."""
-    tokens.take("IF", "NOT", "EXISTS")
-    table = tokens.name()
-    if table is None or not tokens.take("LIKE") or tokens.name() is None:
-        return None
-    hive = tokens.skip_past("STORED", "AS") or tokens.skip_past("ROW", "FORMAT")
+    cursor.take("IF", "NOT", "EXISTS")
+    table = cursor.name()
+    cursor.expect("LIKE")
+    cursor.name()
+    hive = cursor.skip_past("STORED", "AS") or cursor.skip_past("ROW", "FORMAT")
     return ForeignStatement("CREATE TABLE … LIKE … STORED AS", table, _LIKE, creates=True) if hive else None
-
-
-def _of_table(tokens: StatementTokens, name: str, answer: str) -> ForeignStatement | None:
-    table = tokens.name()
-    return None if table is None else ForeignStatement(name, table, answer)
 
 
 def _quoted(parts: Iterable[str]) -> str:

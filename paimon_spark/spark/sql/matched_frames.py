@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from paimon_spark.spark.session.session_settings import settings_of
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spark.sql.store_assignment import assigned
+from paimon_spark.spark.statements.expressions import NOTHING_NAMED, Named
 from paimon_spark.spec.data_types import (
     BigIntType,
     BooleanType,
@@ -46,7 +46,6 @@ _Tree = dict[str, Any]
 
 _NUMBER = "_paimon_partition"
 _PLAIN = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, DateType, BooleanType)
-_STAR = re.compile(r"[(,.]\s*\*")
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,8 @@ class FrameRows(MatchedRows):
 
     What it gives cannot be analysed where the condition needs other columns. None where there is no condition.
     """
-    text: str = ""
-    """The condition as text, with that of an UPDATE's new values."""
+    named: Named = NOTHING_NAMED
+    """What the condition names, and what an UPDATE's new values do."""
     values: _Tree = field(default_factory=dict)
     """What an UPDATE assigns, as `assigned_values` gives it."""
     condition: str | None = None
@@ -80,7 +79,7 @@ class FrameRows(MatchedRows):
 
     def partitions(self, table: FileStoreTable) -> list[dict[str, Any]] | None:
         """The partitions for which the condition is true, evaluated by Spark."""
-        if self.filtering is None or _is_about_rows(table, self.text):
+        if self.filtering is None or _is_about_rows(table, self.named):
             return None
         activate(self.spark)
         found = live_partitions_of(table)
@@ -103,7 +102,7 @@ class FrameRows(MatchedRows):
     @property
     def _named_metadata(self) -> list[str]:
         """The metadata columns that the condition or the new values name."""
-        return metadata_named(self.text, self.table.schema)
+        return metadata_named(self.named, self.table.schema)
 
     def _hit(self, rows: DataFrame) -> DataFrame:
         """The rows for which the condition is true; they have their new values."""
@@ -118,8 +117,8 @@ class FrameRows(MatchedRows):
         return _updated(rows_of_files, self.table, self.values) if self.values else rows_of_files
 
     def columns_read(self) -> list[str] | None:
-        """The columns whose names the condition and the new values contain; None where they may name all."""
-        return named_columns(self.text, self.table.schema.field_names)
+        """The columns that the condition and the new values name; None where they may name all."""
+        return named_columns(self.named, self.table.schema.field_names)
 
     def located(self, snapshot_id: int) -> DataFrame:
         """The matched rows with their locations; they have their new values.
@@ -148,7 +147,7 @@ class FrameRows(MatchedRows):
         What double quotes and backslashes mean is for settings of the session to say.
         """
         text = self.condition or ""
-        named = named_columns(text, self.table.schema.field_names)
+        named = named_columns(Named.by(text), self.table.schema.field_names)
         if (
             named is None
             or '"' in text
@@ -163,29 +162,24 @@ class FrameRows(MatchedRows):
         return True
 
 
-def named_columns(text: str, columns: Sequence[str]) -> list[str] | None:
-    """Return the columns whose names a text contains, and maybe some more; None where a star may stand for all."""
-    if _STAR.search(text):
-        return None
-    lower = text.lower()
-    unquoted = lower.replace("``", "`")
-    return [name for name in columns if name.lower() in lower or name.lower() in unquoted]
+def named_columns(named: Named, columns: Sequence[str]) -> list[str] | None:
+    """Return the columns that expressions name, and maybe some more; None where a star may stand for all."""
+    return None if named.has_star else [name for name in columns if named.has(name)]
 
 
-def metadata_named(text: str, schema: TableSchema) -> list[str]:
-    """Return the metadata columns whose names a text contains, and that the table has."""
-    lower, own = text.lower(), {name.lower() for name in schema.field_names}
+def metadata_named(named: Named, schema: TableSchema) -> list[str]:
+    """Return the metadata columns that expressions may name, and that the table has."""
+    own = {name.lower() for name in schema.field_names}
     known = (field.name for field in metadata_fields(schema))
-    return [name for name in known if name.lower() in lower and name.lower() not in own]
+    return [name for name in known if named.has(name) and name.lower() not in own]
 
 
-def _is_about_rows(table: FileStoreTable, text: str) -> bool:
+def _is_about_rows(table: FileStoreTable, named: Named) -> bool:
     """Return whether a condition may name other columns than partition columns; Spark logs each failed analysis."""
-    if metadata_named(text, table.schema):
+    if metadata_named(named, table.schema):
         return True
-    words = {word.lower() for word in re.findall(r"\w+", re.sub(r"'[^']*'", "", text))}
-    others = {name.lower() for name in table.schema.field_names if name not in table.schema.partition_keys}
-    return not words.isdisjoint(others)
+    others = (name for name in table.schema.field_names if name not in table.schema.partition_keys)
+    return any(named.has_outside_texts(name) for name in others)
 
 
 def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:

@@ -22,8 +22,9 @@ from paimon_spark.spark.sql.merge_pruning import Equality
 from paimon_spark.spark.sql.merge_rows import Clause, MergeRows, MergeStatement
 from paimon_spark.spark.sql.merge_strategy import Action, ClauseShape, Comparison, MergeShape, columns_of_deletes
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
-from paimon_spark.spark.sql.statement_tokens import StatementTokens, Token, split_name, words_of
 from paimon_spark.spark.sql.store_assignment import Filling, stored_value
+from paimon_spark.spark.statements.cursor import split_name
+from paimon_spark.spark.statements.expressions import Named, column_behind
 from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
@@ -34,53 +35,23 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-_MORE_THAN_AND = {"OR", "NOT", "CASE", "BETWEEN", "LIKE", "RLIKE", "IN", "IS", "(", "[", "'", '"'}
-"""Tokens of which a condition that has one of them is more than comparisons that are joined by AND."""
-
-
 def equal_names(on: str, aliases: tuple[str, str]) -> tuple[list[tuple[str, str]], bool]:
     """The columns of both sides that a condition compares, as far as it joins plain comparisons by AND.
 
     Returns:
         The names of target and source, and whether the condition says nothing else.
     """
-    read = StatementTokens.of(on)
-    if read is None or any(not token.quoted and token.text.upper() in _MORE_THAN_AND for token in read.tokens):
-        return [], False
+    from paimon_spark.spark.statements.query_trees import compared_columns  # imports sqlglot
+
+    compared, is_whole = compared_columns(on)
+    own_alias, other_alias = (alias.lower() for alias in aliases)
     found: list[tuple[str, str]] = []
-    parts: list[list[Token]] = [[]]
-    for token in read.tokens:
-        if not token.quoted and token.text.upper() == "AND":
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    for part in parts:
-        sides = _compared_names(part)
-        for own, other in (sides, sides[::-1]) if sides else ():
-            if own[0].lower() == aliases[0].lower() and other[0].lower() == aliases[1].lower():
+    for pair in compared:
+        for own, other in (pair, pair[::-1]):
+            if own[0].lower() == own_alias and other[0].lower() == other_alias:
                 found.append((own[1], other[1]))
                 break
-    return found, len(found) == len(parts)
-
-
-def _compared_names(tokens: Sequence[Token]) -> list[tuple[str, str]] | None:
-    """Alias and name of both columns of a comparison such as ``t.k = s.k``; None of anything else."""
-    signs = [token.text for token in tokens if not token.is_identifier]
-    names = [token.text for token in tokens if token.is_identifier and (token.quoted or not token.text[0].isdigit())]
-    if signs not in ([".", "=", "."], [".", "=", "=", "."]) or len(names) != 4:
-        return None
-    positions = [at for at, token in enumerate(tokens) if token.is_identifier]
-    last = len(tokens) - 1
-    return [(names[0], names[1]), (names[2], names[3])] if positions == [0, 2, last - 2, last] else None
-
-
-def source_column(value: object, alias: str) -> str | None:
-    """The column, in lower case, that SQL names behind the alias of the source; None of any other value."""
-    read = StatementTokens.of(value) if isinstance(value, str) else None
-    name = None if read is None else read.name()
-    if read is None or name is None or read.peek() is not None or len(name) != 2:
-        return None
-    return name[1].lower() if name[0].lower() == alias.lower() else None
+    return found, is_whole and len(found) == len(compared)
 
 
 GIVEN = "_paimon_given_"
@@ -99,6 +70,10 @@ class GivenClause:
     condition: str | Column | None = None
     values: Mapping[str, str | Column] | None = None
     """By column, or by the path of a field of a struct; None: each column gets that of its name in the source."""
+
+    def expressions(self) -> list[str | Column]:
+        """Its condition and its values."""
+        return [*(() if self.condition is None else (self.condition,)), *(self.values or {}).values()]
 
 
 @dataclass(frozen=True)
@@ -138,8 +113,7 @@ class FrameMerge(MergeStatement):
         """
         if not self.actions:
             raise OptionError("a merge needs a clause that says what to do, such as when_matched_update()")
-        for condition in (self.on, *(clause.condition for clause in self._clauses())):
-            refuse_nondeterministic(str(condition))
+        refuse_nondeterministic(self.on, *(clause.condition for clause in self._clauses()))
         for clauses in (self.matched, self.not_matched, self.not_matched_by_source):
             if any(clause.condition is None for clause in clauses[:-1]):
                 raise OptionError("only the last clause of its kind can do without a condition: others are not reached")
@@ -179,10 +153,11 @@ class FrameMerge(MergeStatement):
 
     def _with_named(self, locations: Sequence[str]) -> list[str]:
         """These metadata columns, and those that the statement names."""
-        texts = [str(self.on)]
-        for clause in self._clauses():
-            texts += [str(clause.condition), *map(str, (clause.values or {}).values())]
-        return list(dict.fromkeys((*locations, *metadata_named(" ".join(texts), self.table.schema))))
+        return list(dict.fromkeys((*locations, *metadata_named(self._named(), self.table.schema))))
+
+    def _named(self) -> Named:
+        """What the statement names."""
+        return Named.by(self.on, *(given for clause in self._clauses() for given in clause.expressions()))
 
     def _compared(self, source: DataFrame) -> tuple[list[tuple[str, str]], bool]:
         """The columns of the table and of the source that ON compares; and whether it says nothing else."""
@@ -228,7 +203,7 @@ class FrameMerge(MergeStatement):
             values = {name: _OfSource(name.lower()) for name in star}
         for text, value in (clause.values or {}).items():
             path = (text,) if text in names else split_name(text)
-            column = source_column(value, self.aliases[1]) if len(path) == 1 else None
+            column = column_behind(value, self.aliases[1]) if len(path) == 1 else None
             values[own.get(path[0].lower(), path[0])] = object() if column not in given else _OfSource(str(column))
         if clause.action is Action.INSERT:
             values = {name: _Default(name) for name in names} | values
@@ -241,16 +216,13 @@ class FrameMerge(MergeStatement):
         assigned = [name for clause in clauses for name in clause.values or {} if name not in names]
         if self.partly or any(len(split_name(name)) > 1 for name in assigned):
             return True  # structs of which other fields keep their values
-        texts = [str(clause.condition) for clause in clauses if clause.condition is not None]
-        texts += [str(value) for clause in clauses for value in (clause.values or {}).values()]
+        expressions = [given for clause in clauses for given in clause.expressions()]
         own = self.aliases[0].lower()
-        if not texts or own in given:
-            return bool(texts)
-        words = words_of(" ".join(texts))
+        if not expressions or own in given:
+            return bool(expressions)
+        named = Named.by(*expressions)
         hidden = [own, *(name for name in names if name.lower() not in given)]
-        return any(words_of(name) <= words for name in hidden) or bool(
-            metadata_named(" ".join(texts), self.table.schema)
-        )
+        return any(named.has(name) for name in hidden) or bool(metadata_named(named, self.table.schema))
 
     def _may_fail(self, clauses: Sequence[ClauseShape], given: Mapping[str, StructField]) -> bool:
         """Whether a condition or value may fail for some rows; columns of the source of the same type do not."""
@@ -275,15 +247,13 @@ class FrameMerge(MergeStatement):
         schema = self.table.schema
         deletes = columns_of_deletes(schema) if Action.DELETE in self.actions and schema.kind.is_keyed else ()
         kept = {*schema.primary_keys, *deletes}
-        texts = [str(self.on)]
         for clause in self._clauses():
-            texts += [str(clause.condition), *map(str, (clause.values or {}).values())]
             if clause.action is Action.UPDATE:
                 assigned = self.star if clause.values is None else _assigned_whole(clause.values, schema.field_names)
                 kept |= {n for n in schema.field_names if assigned is not None and n.lower() not in assigned}
                 kept |= self.partly if clause.values is None else set()
-        words = words_of(" ".join(texts))
-        found = [name for name in schema.field_names if name in kept or words & words_of(name)]
+        named = self._named()
+        found = [name for name in schema.field_names if name in kept or named.has(name)]
         return found or [schema.field_names[0]]
 
 

@@ -10,7 +10,6 @@ snapshot.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.sql.merge_strategy import has_own_buckets
+from paimon_spark.spark.statements.expressions import Named
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
@@ -51,23 +51,26 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-_BY_CHANCE = re.compile(
-    r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id)\s*\(", re.I
+_NONDETERMINISTIC = frozenset(
+    (
+        *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle"),
+        *("monotonically_increasing_id", "spark_partition_id"),
+    )
 )
 _IN_DRIVER = "in the driver (few rows are read)"
 _BY_TASKS = "by tasks"
 
 
-def refuse_nondeterministic(condition: str) -> None:
-    """Refuse a condition that has another value at each evaluation: a task that is run again would disagree.
+def refuse_nondeterministic(*conditions: str | Column | None) -> None:
+    """Refuse conditions that have another value at each evaluation: a task that is run again would disagree.
 
     Raises:
         UnsupportedError: names the function.
     """
-    found = _BY_CHANCE.search(condition)
-    if found is not None:
+    found = sorted(Named.by(*conditions).functions & _NONDETERMINISTIC)
+    if found:
         raise UnsupportedError(
-            f"{found[1]}() in the condition of a delete or update is not supported: it is not deterministic. Write "
+            f"{found[0]}() in the condition of a delete or update is not supported: it is not deterministic. Write "
             "the keys of the rows into a table first, and name that"
         )
 

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.session.hive_address import with_hive_address
-from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog

@@ -11,8 +11,8 @@ from paimon_spark.errors import OptionError, SchemaChangeError, UnsupportedError
 from paimon_spark.options.keywords import column_names
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.sql.column_defaults import stored_default
-from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.table_definitions import check_default_column, column_of, option_key
+from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spark.table.handle import TablePart, option_keys
 from paimon_spark.table import schema_change as change
 from paimon_spark.table.metastore_catalog import open_catalog

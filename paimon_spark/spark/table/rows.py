@@ -15,7 +15,8 @@ from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_f
 from paimon_spark.spark.session.session_settings import settings_of
 from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state, run_delete, run_update
-from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.statements.cursor import split_name
+from paimon_spark.spark.statements.expressions import Named
 from paimon_spark.spark.table.handle import TablePart
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Rows(TablePart):
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
         where = _one_of(where, condition)
-        refuse_nondeterministic(str(where))
+        refuse_nondeterministic(where)
         self._refuse_older_state()
         matched = self._matched(self.table.load(), where, {})
         with counting() as reported:
@@ -88,7 +89,7 @@ class Rows(TablePart):
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
         where = _one_of(where, condition)
-        refuse_nondeterministic(str(where))
+        refuse_nondeterministic(where)
         self._refuse_older_state()
         table = self.table.load()
         values = {
@@ -119,7 +120,7 @@ class Rows(TablePart):
             matching=lambda snapshot_id: self._matching(where, snapshot_id),
             marking=lambda rows: rows.withColumn(HIT, _marks(where)),
             filtering=None if where is None else lambda rows: rows.where(where),
-            text=" ".join((_text(where), *map(_text, given))) if given else _text(where),
+            named=Named.by(where, *given),
             values=values,
             condition=where if isinstance(where, str) else None,
         )
@@ -136,11 +137,6 @@ def _one_of(where: str | Column | None, condition: str | Column | None) -> str |
     if where is not None and condition is not None:
         raise OptionError("where and condition are two words for one thing: give one of them")
     return condition if where is None else where
-
-
-def _text(condition: str | Column | None) -> str:
-    """Return a condition as text; of a Column its representation without quotes."""
-    return condition if isinstance(condition, str) else str(condition).removeprefix("Column<'").removesuffix("'>")
 
 
 def _marks(where: str | Column | None) -> Column:

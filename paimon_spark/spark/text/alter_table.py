@@ -16,9 +16,9 @@ from paimon_spark.spark.sql.table_definitions import (
     refuse_replaced_columns,
 )
 from paimon_spark.spark.sql.warehouses import system_table_in
+from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.text.calls import run_tags
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import rename_table
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.partition_clauses import add_partition_clauses, drop_partitions

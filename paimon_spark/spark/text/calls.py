@@ -21,7 +21,6 @@ from paimon_spark.spark.sql.procedures.procedure import (
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure
 from paimon_spark.spark.sql.procedures.tag_statements import TagStatement, parse_tag_statement, run_tag_statement
-from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
     analysis_error,
@@ -29,8 +28,8 @@ from paimon_spark.spark.sql.warehouses import (
     system_table_in,
     table_not_found,
 )
+from paimon_spark.spark.statements.cursor import Cursor, split_name
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
@@ -128,7 +127,7 @@ def _values(context: Context, procedure: Procedure, given: dict[str, str]) -> di
 
 def run_tags(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a statement about tags. Return None where the text is another statement, or the table is Spark's."""
-    statement = parse_tag_statement(cursor.source())
+    statement = parse_tag_statement(cursor)
     if statement is None:
         return None
     name = target(context, statement.table)
@@ -140,7 +139,7 @@ def run_tags(context: Context, cursor: Cursor) -> DataFrame | None:
 
 def run_analyze(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run ANALYZE TABLE. Return None where the text is another statement, or the table is Spark's."""
-    statement = parse_analyze_statement(cursor.text)
+    statement = parse_analyze_statement(cursor)
     name = None if statement is None else target(context, statement.table)
     if statement is None or name is None:
         return None

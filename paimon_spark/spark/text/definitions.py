@@ -33,9 +33,9 @@ from paimon_spark.spark.sql.warehouses import (
     system_table_in,
     table_not_found,
 )
+from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import run_query
 from paimon_spark.spec.snapshot import Operation

@@ -17,10 +17,10 @@ from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_o
 from paimon_spark.spark.sql.row_changes import run_delete as delete
 from paimon_spark.spark.sql.row_changes import run_update as update
 from paimon_spark.spark.sql.warehouses import TableName, quoted, system_table_in
+from paimon_spark.spark.statements.cursor import Cursor, Kind
+from paimon_spark.spark.statements.expressions import Named
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import counted, target
-from paimon_spark.spark.text.parsing import Kind
 from paimon_spark.spark.text.queries import run_query, write_options
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id), tokens_of(text)),
         marking=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
         filtering=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
-        text=condition or "",
+        named=Named.by(condition),
         condition=condition,
     )
     with counting() as reported:
@@ -108,7 +108,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
             context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
         ),
         filtering=None,
-        text=" ".join((condition or "", *values.values())),
+        named=Named.by(condition, *values.values()),
         values=assigned_values(new, table.schema.field_names),
         condition=condition,
     )
@@ -152,7 +152,7 @@ def _condition(cursor: Cursor) -> str | None:
     condition = cursor.rest()
     if not condition.tokens:
         cursor.fail("a condition is expected")
-    refuse_nondeterministic(" ".join(token.text for token in condition.tokens if token.kind is not Kind.STRING))
+    refuse_nondeterministic(condition.source())
     return condition.source()
 
 

@@ -19,11 +19,10 @@ from paimon_spark.spark.sql.table_descriptions import (
     table_struct,
 )
 from paimon_spark.spark.sql.warehouses import TableName, analysis_error, quoted, system_table_in, table_not_found
+from paimon_spark.spark.statements.cursor import Cursor, Kind
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import target
-from paimon_spark.spark.text.parsing import Kind
 from paimon_spark.spark.text.partition_clauses import partition_values
 from paimon_spark.table.two_branches import live_partitions, matching_partitions
 

@@ -18,10 +18,9 @@ from paimon_spark.spark.sql.warehouses import (
     system_table_in,
     table_not_found,
 )
+from paimon_spark.spark.statements.cursor import Cursor, Kind
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
-from paimon_spark.spark.text.parsing import Kind
 from paimon_spark.spark.text.queries import run_query, write_options
 from paimon_spark.spark.text.view_rows import view_named
 

@@ -32,14 +32,13 @@ from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_me
 from paimon_spark.spark.sql.merge_strategy import Action
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
 from paimon_spark.spark.sql.warehouses import system_table_in
+from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
 from paimon_spark.spark.table.pinned_sources import pinned_source
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
 from paimon_spark.spark.text.inserts import counted, target
-from paimon_spark.spark.text.parsing import Kind, Token
 from paimon_spark.spark.text.queries import run_query, write_options
 from paimon_spark.spec.filter_text import quoted_name, spark_literal
 

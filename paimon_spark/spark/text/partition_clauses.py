@@ -15,8 +15,8 @@ from paimon_spark.spark.sql.table_partitions import (
     missing_partitions,
 )
 from paimon_spark.spark.sql.warehouses import analysis_error
+from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spec.data_types import LocalZonedTimestampType
 
 if TYPE_CHECKING:

@@ -42,11 +42,11 @@ from paimon_spark.spark.sql.warehouses import (
     system_table_in,
     table_not_found,
 )
+from paimon_spark.spark.statements.conditions import filter_option
+from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
+from paimon_spark.spark.statements.query_trees import NotUnderstoodError, Query, TableReference, read_query
 from paimon_spark.spark.table.handle import TableHandle
-from paimon_spark.spark.text.conditions import filter_option
 from paimon_spark.spark.text.context import Context, escaped
-from paimon_spark.spark.text.cursor import Cursor
-from paimon_spark.spark.text.parsing import Kind, NotUnderstoodError, Query, TableReference, Token, read_query
 from paimon_spark.spark.text.view_rows import rows_of_view, view_named
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.time_travel import has_time_travel

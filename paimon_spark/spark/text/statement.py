@@ -11,16 +11,15 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
+from paimon_spark.spark.statements.cursor import Cursor, backslashes_kept
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
 from paimon_spark.spark.text.calls import run_analyze, run_call, run_tags
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
 from paimon_spark.spark.text.inserts import empty, run_insert, target
 from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
-from paimon_spark.spark.text.parsing import backslashes_kept
 from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import names_ours, run_query, write_options
 from paimon_spark.spark.text.views import VIEW_WORDS, run_view
@@ -110,7 +109,7 @@ def run_statement(context: Context, statement: str) -> DataFrame:
 def _run(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a statement; None where it names no Paimon table."""
     _refuse_foreign(context, cursor)
-    if cursor.tokens[0].is_word(*VIEW_WORDS) and (found := run_view(context, cursor.text)) is not None:
+    if cursor.tokens[0].is_word(*VIEW_WORDS) and (found := run_view(context, cursor)) is not None:
         return found
     if any(cursor.sees(word) for word in _QUERY_WORDS):
         return _query_or_insert(context, cursor)
@@ -130,7 +129,7 @@ def _run(context: Context, cursor: Cursor) -> DataFrame | None:
 
 def _refuse_foreign(context: Context, cursor: Cursor) -> None:
     """Refuse a statement of another table format about a Paimon table; the message names the statement to use."""
-    foreign = parse_foreign_statement(cursor.text)
+    foreign = parse_foreign_statement(cursor)
     name = None if foreign is None or foreign.creates else target(context, foreign.table)
     if foreign is not None and name is not None:
         raise foreign.answer(name.catalog_name)
@@ -210,7 +209,7 @@ def _create(context: Context, cursor: Cursor) -> DataFrame | None:
 
 def _refuse_view(context: Context, cursor: Cursor) -> None:
     """Refuse a view that is to stay in a catalog of ours."""
-    foreign = parse_foreign_statement(cursor.text)
+    foreign = parse_foreign_statement(cursor)
     name = None if foreign is None else resolve(context.known, foreign.table)
     if foreign is not None and name is not None:
         raise foreign.answer(name.catalog_name)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.sql.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
 from paimon_spark.spark.sql.warehouses import resolve
+from paimon_spark.spark.statements.cursor import Cursor
+from paimon_spark.spark.statements.query_trees import NotUnderstoodError, read_query
+from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.databases import named_database
-from paimon_spark.spark.text.parsing import NotUnderstoodError, read_query
 from paimon_spark.spark.text.queries import is_temporary_view, run_query, version_clauses, without_clauses
 from paimon_spark.table.catalog_views import find_view, keeps_views
 
@@ -24,9 +24,9 @@ VIEW_WORDS = ("CREATE", "ALTER", "DROP", "SHOW", "DESCRIBE", "DESC")
 """Words with which statements about views begin."""
 
 
-def run_view(context: Context, text: str) -> DataFrame | None:
+def run_view(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a statement about a view; None for another statement, or a view of Spark's."""
-    statement = parse_view_statement(text)
+    statement = parse_view_statement(cursor)
     found = None if statement is None else _context(context, statement)
     if statement is None or found is None:
         return None

@@ -15,7 +15,7 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.jobs.analyze import analyze
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
 from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
-from paimon_spark.spark.sql.statement_tokens import StatementTokens
+from paimon_spark.spark.statements.cursor import Cursor, read_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,31 +42,30 @@ class AnalyzeStatement:
         return ANALYZE
 
 
-def parse_analyze_statement(text: str) -> AnalyzeStatement | None:
+def parse_analyze_statement(text: str | Cursor) -> AnalyzeStatement | None:
     """Read an ANALYZE TABLE; None where the text is anything else, or breaks the grammar."""
-    tokens = StatementTokens.of(text)
-    if tokens is None or not tokens.take("ANALYZE", "TABLE"):
+    return read_statement(text, _analyze_statement)
+
+
+def _analyze_statement(cursor: Cursor) -> AnalyzeStatement | None:
+    if not cursor.take("ANALYZE", "TABLE"):
         return None
-    table = tokens.name()
-    if table is None:
-        return None
-    if tokens.take("PARTITION"):
+    table = cursor.name()
+    if cursor.take("PARTITION"):
         return AnalyzeStatement(table, refusal="Analyze table partition is not supported: analyze the whole table.")
-    if not tokens.take("COMPUTE", "STATISTICS"):
-        return None
-    if tokens.take("NOSCAN"):
+    cursor.expect("COMPUTE", "STATISTICS")
+    if cursor.take("NOSCAN"):
         return AnalyzeStatement(table, refusal="NOSCAN is ineffective with paimon: leave it out.")
     statement = AnalyzeStatement(table)
-    if tokens.take("FOR", "ALL", "COLUMNS"):
+    if cursor.take("FOR", "ALL", "COLUMNS"):
         statement = AnalyzeStatement(table, all_columns=True)
-    elif tokens.take("FOR", "COLUMNS"):
-        names = [tokens.identifier()]
-        while tokens.take(","):
-            names.append(tokens.identifier())
-        if None in names:
-            return None
-        statement = AnalyzeStatement(table, tuple(name for name in names if name is not None))
-    return statement if tokens.at_end() else None
+    elif cursor.take("FOR", "COLUMNS"):
+        names = [cursor.identifier()]
+        while cursor.take(","):
+            names.append(cursor.identifier())
+        statement = AnalyzeStatement(table, tuple(names))
+    cursor.finish()
+    return statement
 
 
 def run_analyze_statement(spark: SparkSession, table: FileStoreTable, statement: AnalyzeStatement) -> int | None:

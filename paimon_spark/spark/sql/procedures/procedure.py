@@ -15,7 +15,6 @@ from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, MapT
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.spark.source.source_options import refuse_system_table
-from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.warehouses import (
     Warehouses,
     resolve_text,
@@ -23,6 +22,7 @@ from paimon_spark.spark.sql.warehouses import (
     system_table_in,
     unknown_warehouse,
 )
+from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.refs import tags
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
-from paimon_spark.spark.sql.statement_tokens import StatementTokens
+from paimon_spark.spark.statements.cursor import Cursor, Kind, read_statement
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -48,61 +48,55 @@ class TagStatement:
         return SHOW_TAGS if self.action == "SHOW" else ALTER_TAGS
 
 
-def parse_tag_statement(text: str) -> TagStatement | None:
-    """Read a statement about tags; None where the text is anything else, or breaks the grammar.
-
-    Called only with texts that Spark's own parser refuses.
-    """
-    tokens = StatementTokens.of(text)
-    statement = None
-    if tokens is not None:
-        if tokens.take("SHOW", "TAGS"):
-            statement = _show(tokens)
-        elif tokens.take("ALTER", "TABLE"):
-            statement = _alter(tokens)
-    return statement if tokens is not None and tokens.at_end() else None
+def parse_tag_statement(text: str | Cursor) -> TagStatement | None:
+    """Read a statement about tags; None where the text is anything else, or breaks the grammar."""
+    return read_statement(text, _tag_statement)
 
 
-def _show(tokens: StatementTokens) -> TagStatement | None:
-    table = tokens.name()
-    return None if table is None else TagStatement("SHOW", table)
+def _tag_statement(cursor: Cursor) -> TagStatement | None:
+    if cursor.take("SHOW", "TAGS"):
+        statement: TagStatement | None = TagStatement("SHOW", cursor.name())
+    else:
+        statement = _alter(cursor) if cursor.take("ALTER", "TABLE") else None
+    if statement is not None:
+        cursor.finish()
+    return statement
 
 
-def _alter(tokens: StatementTokens) -> TagStatement | None:
-    table = tokens.name()
-    if table is None:
-        return None
-    if tokens.take("CREATE", "OR", "REPLACE", "TAG"):
-        return _with_options(tokens, TagStatement("CREATE OR REPLACE", table))
-    if tokens.take("CREATE", "TAG"):
-        tolerant = tokens.take("IF", "NOT", "EXISTS")
-        return _with_options(tokens, TagStatement("CREATE", table, tolerant=tolerant))
-    if tokens.take("REPLACE", "TAG"):
-        return _with_options(tokens, TagStatement("REPLACE", table))
-    if tokens.take("DELETE", "TAG"):
-        tolerant = tokens.take("IF", "EXISTS")
-        tag = tokens.identifier()
-        return None if tag is None else TagStatement("DELETE", table, tag, tolerant=tolerant)
-    if tokens.take("RENAME", "TAG"):
-        tag = tokens.identifier()
-        new_name = tokens.identifier() if tokens.take("TO") else None
-        return None if tag is None or new_name is None else TagStatement("RENAME", table, tag, new_name)
+def _alter(cursor: Cursor) -> TagStatement | None:
+    table = cursor.name()
+    if cursor.take("CREATE", "OR", "REPLACE", "TAG"):
+        return _with_options(cursor, TagStatement("CREATE OR REPLACE", table))
+    if cursor.take("CREATE", "TAG"):
+        tolerant = cursor.take("IF", "NOT", "EXISTS")
+        return _with_options(cursor, TagStatement("CREATE", table, tolerant=tolerant))
+    if cursor.take("REPLACE", "TAG"):
+        return _with_options(cursor, TagStatement("REPLACE", table))
+    if cursor.take("DELETE", "TAG"):
+        tolerant = cursor.take("IF", "EXISTS")
+        return TagStatement("DELETE", table, _tag(cursor), tolerant=tolerant)
+    if cursor.take("RENAME", "TAG"):
+        tag = _tag(cursor)
+        cursor.expect("TO")
+        return TagStatement("RENAME", table, tag, _tag(cursor))
     return None
 
 
-def _with_options(tokens: StatementTokens, statement: TagStatement) -> TagStatement | None:
-    tag, snapshot_id, retained = tokens.identifier(), None, None
-    if tag is None:
-        return None
-    if tokens.take("AS", "OF", "VERSION"):
-        snapshot_id = tokens.number()
-        if snapshot_id is None:
-            return None
-    if tokens.take("RETAIN"):
-        count = tokens.number()
-        unit = next((length for name, length in _UNITS.items() if tokens.take(name)), None)
-        if count is None or unit is None or count > timedelta.max // unit:
-            return None
+def _tag(cursor: Cursor) -> str:
+    """The name of a tag; one of digits alone is refused later, by a sentence of its own."""
+    token = cursor.peek()
+    return str(cursor.number()) if token is not None and token.kind is Kind.NUMBER else cursor.identifier()
+
+
+def _with_options(cursor: Cursor, statement: TagStatement) -> TagStatement:
+    tag, snapshot_id, retained = _tag(cursor), None, None
+    if cursor.take("AS", "OF", "VERSION"):
+        snapshot_id = cursor.number()
+    if cursor.take("RETAIN"):
+        count = cursor.number()
+        unit = _UNITS.get(cursor.take_any(*_UNITS) or "")
+        if unit is None or count > timedelta.max // unit:
+            cursor.fail("DAYS, HOURS or MINUTES are expected, and not too many")
         retained = count * unit
     return replace(statement, tag=tag, snapshot_id=snapshot_id, time_retained=retained)
 

@@ -13,10 +13,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.session.pyspark_members import analyzed_text
 from paimon_spark.spark.sql.procedures.procedure import DONE, Argument, CallContext, Procedure
-from paimon_spark.spark.sql.statement_tokens import split_name
-from paimon_spark.spark.sql.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
 from paimon_spark.spark.sql.warehouses import table_not_found
+from paimon_spark.spark.statements.cursor import split_name
+from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spec.view import SPARK_DIALECT, ViewChange
 from paimon_spark.table.catalog_views import alter_view, find_view
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE

@@ -1,108 +1,20 @@
-"""SQL text as tokens; of a query the tables that it reads. Only this module of the package imports sqlglot.
+"""A query as a tree: the tables that it reads, the columns that it names, and what its WHERE compares.
 
 Statements are never written anew from a syntax tree: what is found here are spans in the user's own text.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, ClassVar
+from typing import Any
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
-from paimon_spark.spark.text.conditions import Comparison, Value
-from paimon_spark.spec.sql_filter import FilterDialect
-
-
-class StatementDialect(FilterDialect):
-    """Spark's SQL, without statements that sqlglot keeps as one word and a text."""
-
-    class Tokenizer(FilterDialect.Tokenizer):
-        """Spark's tokens, of SHOW, CALL and EXPLAIN too."""
-
-        COMMANDS: ClassVar[set[TokenType]] = set()
-
-
-class Kind(Enum):
-    """What a token is."""
-
-    WORD = "word"
-    QUOTED = "name in back quotes"
-    STRING = "text"
-    NUMBER = "number"
-    SIGN = "sign"
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token and its span in the text (`end` is behind it)."""
-
-    kind: Kind
-    text: str
-    start: int
-    end: int
-
-    def is_word(self, *words: str) -> bool:
-        """Whether it is one of these words (in upper case), not in quotes."""
-        return self.kind is Kind.WORD and self.text.upper() in words
-
-    def is_sign(self, *signs: str) -> bool:
-        """Whether it is one of these signs."""
-        return self.kind is Kind.SIGN and self.text in signs
-
-
-_STRINGS = {TokenType.STRING, TokenType.RAW_STRING}
-_BACKSLASHES: ContextVar[bool] = ContextVar("backslashes", default=False)
-
-
-@contextlib.contextmanager
-def backslashes_kept(kept: bool) -> Iterator[None]:
-    """Read texts as a session with ``spark.sql.parser.escapedStringLiterals`` does: a backslash is a backslash."""
-    before = _BACKSLASHES.set(kept)
-    try:
-        yield
-    finally:
-        _BACKSLASHES.reset(before)
-
-
-def tokenize(text: str) -> list[Token] | None:
-    """The tokens of a statement; None where it has none, such as a text without its closing quote."""
-    try:
-        found = StatementDialect().tokenize(text)
-    except SqlglotError:
-        return None
-    tokens: list[Token] = []
-    for token in found:
-        start, end = token.start, token.end + 1
-        if tokens and start < tokens[-1].end:
-            continue  # 10L comes as three tokens of one span
-        if token.token_type is TokenType.IDENTIFIER:
-            tokens.append(Token(Kind.QUOTED, token.text, start, end))
-        elif token.token_type in _STRINGS:
-            kept = _BACKSLASHES.get() and text[start] in "'\""
-            tokens.append(Token(Kind.STRING, text[start + 1 : end - 1] if kept else token.text, start, end))
-        elif token.token_type is TokenType.NUMBER:
-            tokens.append(Token(Kind.NUMBER, text[start:end], start, end))
-        else:
-            tokens += _words(text, start, end)
-    return tokens
-
-
-def _words(text: str, start: int, end: int) -> Iterator[Token]:
-    """Split a keyword of several words (``GROUP BY``); a sign stays."""
-    at = start
-    for piece in text[start:end].split():
-        at = text.index(piece, at)
-        kind = Kind.WORD if piece[0].isalpha() or piece[0] == "_" else Kind.SIGN
-        yield Token(kind, piece, at, at + len(piece))
-        at += len(piece)
+from paimon_spark.spark.statements.conditions import Comparison, Value
+from paimon_spark.spark.statements.cursor import keeps_backslashes
+from paimon_spark.spark.statements.dialect import parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +59,7 @@ def read_query(text: str) -> Query:
         NotUnderstoodError: it cannot be parsed.
     """
     try:
-        trees = _parsed(text)
+        trees = parsed(text)
     except (SqlglotError, RecursionError) as error:
         raise NotUnderstoodError(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
@@ -158,30 +70,46 @@ def read_query(text: str) -> Query:
     return Query(tables, columns, _names_all_columns(tree))
 
 
-def _parsed(text: str) -> list[Any]:
-    """Parse statements. Words that sqlglot keeps for itself may be names where Spark takes them for such."""
+def compared_columns(condition: str) -> tuple[list[tuple[tuple[str, str], tuple[str, str]]], bool]:
+    """The pairs of columns that a condition says to be equal, as far as AND joins such parts.
+
+    Returns:
+        Alias and name of both columns of each pair, and whether the condition says nothing else.
+    """
     try:
-        return list(sqlglot.parse(text, dialect=StatementDialect))
-    except SqlglotError:
-        dialect = StatementDialect()
-        tokens = dialect.tokenize(text)
-        parser = dialect.parser()
-        known = {*parser.TYPE_TOKENS, *parser.ID_VAR_TOKENS}
-        names = [at for at, token in enumerate(tokens) if token.token_type not in known and _is_name(tokens, at)]
-        if not names:
-            raise
-        for at in names:
-            tokens[at].token_type = TokenType.VAR
-        return list(parser.parse(tokens, text))
+        trees = parsed(condition)
+        parts = [part for tree in trees if tree is not None for part in _conjuncts(tree)]
+    except (SqlglotError, RecursionError):
+        return [], False
+    if len(trees) != 1:
+        return [], False
+    found = [
+        (left, right)
+        for part in parts
+        if type(part) is exp.EQ
+        and (left := _column_of_alias(part.this)) is not None
+        and (right := _column_of_alias(part.expression)) is not None
+    ]
+    return found, len(found) == len(parts) > 0
 
 
-def _is_name(tokens: Sequence[Any], at: int) -> bool:
-    """Whether a word can only be a name: behind AS, or at a dot."""
-    if not tokens[at].text.isidentifier():
-        return False
-    before = tokens[at - 1].token_type if at else None
-    after = tokens[at + 1].token_type if at + 1 < len(tokens) else None
-    return before in (TokenType.ALIAS, TokenType.DOT) or after is TokenType.DOT
+def _conjuncts(node: Any) -> Iterator[Any]:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.And):
+        yield from _conjuncts(node.this)
+        yield from _conjuncts(node.expression)
+    else:
+        yield node
+
+
+def _column_of_alias(node: Any) -> tuple[str, str] | None:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    named = isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and bool(node.table)
+    if not named or any(value for key, value in node.args.items() if key not in ("this", "table")):
+        return None
+    return node.table, node.name
 
 
 def _reference(node: Any) -> TableReference | None:
@@ -318,7 +246,7 @@ def _value(node: Any) -> Value | None:
         return Value("boolean", str(bool(node.this)).upper())
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return Value("number", f"-{node.this.name}")
-    if isinstance(node, exp.Literal) and node.is_string and _BACKSLASHES.get():
+    if isinstance(node, exp.Literal) and node.is_string and keeps_backslashes():
         return None  # sqlglot has read its backslashes already
     if isinstance(node, exp.Literal):
         return Value("text" if node.is_string else "number", node.name)

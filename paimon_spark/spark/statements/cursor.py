@@ -1,13 +1,106 @@
-"""A statement's tokens, taken one after the other."""
+"""The tokens of a statement, as sqlglot cuts Spark's SQL, and a cursor that takes them one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum
+from typing import NoReturn, TypeVar
 
 from pyspark.errors import ParseException
 
-from paimon_spark.spark.text.parsing import Kind, Token, tokenize
+from paimon_spark.table.scoped_value import ScopedValue
+
+_Statement = TypeVar("_Statement")
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = "word"
+    QUOTED = "name in back quotes"
+    STRING = "text"
+    BINARY = "bytes in quotes"
+    NUMBER = "number"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token and its span in the text (`end` is behind it)."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+    def is_word(self, *words: str) -> bool:
+        """Whether it is one of these words (in upper case), not in quotes."""
+        return self.kind is Kind.WORD and self.text.upper() in words
+
+    def is_sign(self, *signs: str) -> bool:
+        """Whether it is one of these signs."""
+        return self.kind is Kind.SIGN and self.text in signs
+
+
+_BACKSLASHES: ScopedValue[bool] = ScopedValue("backslashes")
+
+
+def backslashes_kept(kept: bool) -> AbstractContextManager[bool]:
+    """Read texts as a session with ``spark.sql.parser.escapedStringLiterals`` does: a backslash is a backslash."""
+    return _BACKSLASHES.bound_to(kept)
+
+
+def keeps_backslashes() -> bool:
+    """Whether texts are read so."""
+    return bool(_BACKSLASHES.get())
+
+
+def tokenize(text: str) -> list[Token] | None:
+    """The tokens of a statement; None where it has none, such as a text without its closing quote."""
+    from sqlglot.errors import SqlglotError
+    from sqlglot.tokens import TokenType
+
+    from paimon_spark.spark.statements.dialect import StatementDialect
+
+    try:
+        found = StatementDialect().tokenize(text)
+    except SqlglotError:
+        return None
+    kinds = {
+        TokenType.IDENTIFIER: Kind.QUOTED,
+        TokenType.STRING: Kind.STRING,
+        TokenType.RAW_STRING: Kind.STRING,
+        TokenType.NUMBER: Kind.NUMBER,
+        TokenType.HEX_STRING: Kind.BINARY,
+    }
+    tokens: list[Token] = []
+    for token in found:
+        start, end = token.start, token.end + 1
+        if tokens and start < tokens[-1].end:
+            continue  # 10L comes as three tokens of one span
+        kind = kinds.get(token.token_type)
+        if kind is None:
+            tokens += _words(text, start, end)
+            continue
+        written = text[start:end]
+        if kind is Kind.STRING and keeps_backslashes() and written[0] in "'\"":
+            tokens.append(Token(kind, written[1:-1], start, end))
+        else:
+            tokens.append(Token(kind, written if kind is Kind.NUMBER else token.text, start, end))
+    return tokens
+
+
+def _words(text: str, start: int, end: int) -> Iterator[Token]:
+    """Split a keyword of several words (``GROUP BY``); a sign stays."""
+    at = start
+    for piece in text[start:end].split():
+        at = text.index(piece, at)
+        kind = Kind.WORD if piece[0].isalnum() or piece[0] == "_" else Kind.SIGN
+        yield Token(kind, piece, at, at + len(piece))
+        at += len(piece)
+
 
 _OPENING, _CLOSING = ("(", "[", "{", "<"), (")", "]", "}", ">")
 
@@ -27,6 +120,10 @@ class Cursor:
         while tokens and tokens[-1].is_sign(";"):
             tokens.pop()
         return cls(text, tokens) if tokens else None
+
+    def again(self) -> Cursor:
+        """The same statement from its first token on."""
+        return Cursor(self.text, self.tokens)
 
     def peek(self, ahead: int = 0) -> Token | None:
         """The next token, or one further ahead."""
@@ -49,6 +146,16 @@ class Cursor:
     def take_any(self, *words: str) -> str | None:
         """Step over one of these words if it comes next, and return it."""
         return next((word for word in words if self.take(word)), None)
+
+    def skip_past(self, *words: str) -> bool:
+        """Step over everything up to these words, and over them; without a step where they do not come."""
+        begin = self.at
+        while not self.at_end():
+            if self.take(*words):
+                return True
+            self.at += 1
+        self.at = begin
+        return False
 
     def expect(self, *words: str) -> None:
         """Step over these words.
@@ -86,6 +193,11 @@ class Cursor:
             messageParameters={"error": near, "hint": reason},
         )
 
+    def at_name(self) -> bool:
+        """Whether a name comes next, or a word that may be one."""
+        token = self.peek()
+        return token is not None and token.kind in (Kind.WORD, Kind.QUOTED) and bool(token.text)
+
     def identifier(self) -> str:
         """Step over a name of one part.
 
@@ -93,7 +205,7 @@ class Cursor:
             ParseException: none comes next.
         """
         token = self.peek()
-        if token is None or token.kind not in (Kind.WORD, Kind.QUOTED):
+        if token is None or not self.at_name():
             self.fail("a name is expected")
         self.at += 1
         return token.text
@@ -106,17 +218,36 @@ class Cursor:
             parts.append(self.identifier())
         return tuple(parts)
 
-    def string(self) -> str:
-        """Step over a text.
+    def number(self) -> int:
+        """Step over a whole number of at most 18 digits.
 
         Raises:
             ParseException: none comes next.
         """
         token = self.peek()
-        if token is None or token.kind is not Kind.STRING:
-            self.fail("a text in quotes is expected")
+        if token is None or token.kind is not Kind.NUMBER or not token.text.isdigit() or len(token.text) > 18:
+            self.fail("a whole number is expected")
         self.at += 1
-        return token.text
+        return int(token.text)
+
+    def at_string(self) -> bool:
+        """Whether a text in quotes comes next."""
+        token = self.peek()
+        return token is not None and token.kind is Kind.STRING
+
+    def string(self) -> str:
+        """Step over a text; several that follow each other are one.
+
+        Raises:
+            ParseException: none comes next.
+        """
+        if not self.at_string():
+            self.fail("a text in quotes is expected")
+        parts = []
+        while (token := self.peek()) is not None and token.kind is Kind.STRING:
+            parts.append(token.text)
+            self.at += 1
+        return "".join(parts)
 
     def group(self) -> Cursor:
         """Step over a group in parentheses, which comes next, and return what is inside."""
@@ -172,15 +303,26 @@ class Cursor:
             self.at += 1
         return Cursor(self.text, self.tokens[start : self.at])
 
+    def keys(self) -> tuple[str, ...]:
+        """Step over ``('key', key.two)``."""
+        return tuple(piece._key() for piece in self.group().split())
+
     def properties(self) -> dict[str, str]:
         """Step over ``('key' = 'value', key.two = 3)``."""
         found: dict[str, str] = {}
         for piece in self.group().split():
-            key = piece.string() if (token := piece.peek()) and token.kind is Kind.STRING else ".".join(piece.name())
+            key = piece._key()
             piece.take("=")
             found[key] = piece.value()
             piece.finish()
         return found
+
+    def _key(self) -> str:
+        token = self.peek()
+        if token is None or token.kind is not Kind.STRING:
+            return ".".join(self.name())
+        self.at += 1
+        return token.text
 
     def value(self) -> str:
         """Step over a literal, and give it as text."""
@@ -194,3 +336,38 @@ class Cursor:
         self.at += 1
         text = literal.text.lower() if literal.is_word("TRUE", "FALSE") else literal.text
         return f"-{text}" if negative else text
+
+
+def read_statement(text: str | Cursor, grammar: Callable[[Cursor], _Statement | None]) -> _Statement | None:
+    """What a grammar makes of a statement; None where the text is anything else, or breaks the grammar."""
+    cursor = text.again() if isinstance(text, Cursor) else Cursor.of(text)
+    try:
+        return None if cursor is None else grammar(cursor)
+    except ParseException:
+        return None
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """Return the parts of a table's name given as text: at dots, except between backquotes; a path is one part."""
+    if "/" in text and "`" not in text:
+        return (text,)
+    parts, at = [], 0
+    while at <= len(text):
+        end = _closing(text, at) if text[at : at + 1] == "`" else None
+        if end is not None and text[end + 1 : end + 2] in ("", "."):
+            parts.append(text[at + 1 : end].replace("``", "`"))
+            at = end + 2
+            continue
+        dot = text.find(".", at)
+        dot = len(text) if dot < 0 else dot
+        parts.append(text[at:dot].strip())
+        at = dot + 1
+    return tuple(parts)
+
+
+def _closing(text: str, at: int) -> int | None:
+    """Return where the quotation ends that a backquote at ``at`` begins; a doubled backquote is one of the text."""
+    end = text.find("`", at + 1)
+    while end >= 0 and text[end + 1 : end + 2] == "`":
+        end = text.find("`", end + 2)
+    return None if end < 0 else end
