@@ -32,6 +32,7 @@ from paimon_spark.read.table_scan import RowView
 from paimon_spark.read.variant_paths import touched_paths
 from paimon_spark.spark.catalog import pushed_aggregates
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, ReaderScanProxy
+from paimon_spark.spark.catalog.bucketed_scan import BUCKETING, bucket_key, buckets_of, by_bucket, partitions_of
 from paimon_spark.spark.catalog.driver_read import ChangedScans, is_small, read_here, rows_here
 from paimon_spark.spark.catalog.file_partitions import partition_rows
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
@@ -361,12 +362,14 @@ class ScanProxy(BasicScanProxy):
         "java.util.function.Supplier",
         "java.util.function.Function",
         "java.util.concurrent.Callable",
+        "java.security.PrivilegedAction",
     )
 
     asked: ClassVar[Mapping[str, str]] = {
         "get": "_asked_position_filter",
         "apply": "_asked_less",
         "call": "_asked_partitions",
+        "run": "_asked_buckets",
         "toBatch": "_asked_batch",
         "toMicroBatchStream": "_asked_stream",
         "refused": "_asked_own_batch",
@@ -375,7 +378,7 @@ class ScanProxy(BasicScanProxy):
         "estimateStatistics": "_asked_statistics",
         "estimateSizeInBytes": "_asked_size",
     }
-    settings = WANTED_SETTINGS
+    settings = (*WANTED_SETTINGS, BUCKETING)
 
     def __init__(self, gateway: Gateway, name: str, plan: ScanPlan, pushed: Sequence[Predicate] = ()) -> None:
         super().__init__(gateway)
@@ -384,12 +387,14 @@ class ScanProxy(BasicScanProxy):
         self.plan = plan
         self._native: bool | None = None
         self._position_filter: PositionFilter | None = None
+        self._by_bucket = False
 
     @classmethod
     def of(cls, asked: AnswerProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
         """The scan that a builder or another scan answers."""
         scan = cls(asked.gateway, name, plan, pushed)
         scan.names_errors = asked.names_errors
+        scan._by_bucket = isinstance(asked, ScanProxy) and asked._by_bucket
         return scan
 
     def answers(self) -> dict[str, Value]:
@@ -398,6 +403,7 @@ class ScanProxy(BasicScanProxy):
             **super().answers(),
             **({} if may_need_position_filter(self.plan.table) else {"get": None}),
             "supportedCustomMetrics": ["metrics", SCAN_METRICS if shows_metrics(self.gateway) else []],
+            "bucketKey": bucket_key(self.plan),
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
@@ -439,15 +445,32 @@ class ScanProxy(BasicScanProxy):
         """The values of the partitions, by which the optimizer leaves out some."""
         return Reply(known_partitions(self.plan), once=True)
 
+    def _asked_buckets(self, question: Question) -> Reply:
+        """Whether the scan reads by bucket from now on, and what its buckets are."""
+        found = buckets_of(
+            self.plan,
+            self.plan.reader().packed_splits(),
+            cores=self.gateway.context.defaultParallelism,
+            wanted=question.settings.get(BUCKETING, "false").lower() == "true",
+            filtered=self._position_filter is not None,
+        )
+        self._by_bucket = found is not None
+        return Reply(found and found.answer(), once=True, forget=["toBatch"])
+
     def _asked_batch(self, question: Question) -> Reply:
         """Spark's Parquet batch where the files are the rows; few rows by their keys; else a Python batch."""
         reader = self.plan.reader()
+        buckets = by_bucket(self.plan.plan.splits) if self._by_bucket else None
+        tasks = None if buckets is None else list(buckets.values())
         if self._is_native(question.settings):
-            value = parquet_batch(self.gateway, self.plan, self.pushed, position_filter=self._position_filter)
-        elif is_small(self.gateway, self.plan):
+            filtered = self._position_filter
+            value = parquet_batch(self.gateway, self.plan, self.pushed, position_filter=filtered, tasks=tasks)
+        elif buckets is None and is_small(self.gateway, self.plan):
             value = rows_here(self.plan.struct, reader)
         else:
-            value = python_batch(self.plan.struct, reader)
+            value = python_batch(self.plan.struct, reader, None if buckets is None else partitions_of(buckets))
+        if buckets is not None:
+            value = ["bucketed batch", value, list(buckets)]
         shown: dict[str, Value] = {"description": self._describe(question.settings)}
         if shows_metrics(self.gateway):
             shown["reportDriverMetrics"] = ["metric values", self.plan.metrics()]
@@ -461,11 +484,12 @@ class ScanProxy(BasicScanProxy):
         """This Spark does not let its Parquet reader be made: ours reads."""
         note_refusal(str(question.arguments[0]))
         self._native = False
+        partitions = partitions_of(by_bucket(self.plan.plan.splits)) if self._by_bucket else None
         if self._position_filter is None:
-            batch = python_batch(self.plan.struct, self.plan.reader())
+            batch = python_batch(self.plan.struct, self.plan.reader(), partitions)
         else:
             keys = self.plan.table.schema.partition_keys
-            batch = python_batch(*already_filtered(self.plan.struct, self.plan.reader(), keys))
+            batch = python_batch(*already_filtered(self.plan.struct, self.plan.reader(), keys), partitions)
         return Reply(batch, remember={"description": self._describe({})})
 
     def _is_native(self, settings: Mapping[str, str]) -> bool:

@@ -94,6 +94,7 @@ PLAN_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.LOCAL_CHANGES, install_rows_at_hand),
     (features.DRIVER_READS, java_rules.install_driver_reads),
     (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
+    (features.BUCKETED_SCANS, java_rules.install_bucketed_scans),
 )
 """What scans and writes of ours need in a session state, whether a catalog or ``format("paimon")`` plans them."""
 FORMAT_HOOKS = (

@@ -1,6 +1,7 @@
 """Rules of ours that are Java classes and ask Python nothing but what a scan or a write answers.
 
 ======================= ===============================================================================================
+`install_bucketed_scans` Scans are read by bucket where rows come together by the bucket key (`catalog.bucketed_scan`).
 `LOCAL_ROWS`            Scans of given rows (``LocalScan``: what metadata answers) become Spark's own ``LocalRelation``,
                         for which no task runs: Spark gives the columns their names in a step that runs as a job.
 `MAP_KEYS`              Scans are given which values a query wants of keys of maps (`spec/filter_keys.py`).
@@ -58,6 +59,15 @@ DISTRIBUTED_WRITES = _optimizer_rule("PaimonDistributedWrites")
 ROW_FUNCTIONS = _optimizer_rule("PaimonRowFunctions")
 STREAM_COLUMNS = _optimizer_rule("PaimonStreamColumns")
 VARIANT_PATHS = _optimizer_rule("PaimonVariantPaths")
+
+
+def install_bucketed_scans(gateway: Gateway, state: JavaObject) -> None:
+    """Let joins by the bucket key go without a shuffle, from Spark 4.3 on.
+
+    Older Sparks put all partitions of one bucket into one task wherever a scan has them, needed or not.
+    """
+    if features.spark_version(gateway) >= (4, 3):
+        add_optimizer_rule(gateway, state, "PaimonBucketedScans")
 
 
 def install_driver_reads(gateway: Gateway, state: JavaObject) -> None:

@@ -279,6 +279,8 @@ RELATION = SparkClass(
     methods=("catalog", "copy", "create", "identifier", "options", "output", "table", "withMetadataColumns"),
 )
 SCAN_RELATION = SparkClass(f"{_SOURCES}.v2.DataSourceV2ScanRelation", methods=("output", "scan"))
+TRANSFORM = SparkClass(f"{_SQL}.catalyst.expressions.TransformExpression", methods=("children", "function"))
+PARTITION_KEY = SparkClass(f"{_SQL}.connector.read.HasPartitionKey", methods=("partitionKey",))
 VARIANTS_OF_RELATION = SparkClass(
     f"{_SQL}.execution.datasources.VariantInRelation",
     methods=("addVariantFields", "collectRequestedFields", "mapping", "rewriteExpr", "rewriteType"),

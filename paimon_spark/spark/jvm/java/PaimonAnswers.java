@@ -123,6 +123,8 @@ final class PaimonAnswers {
             return pythonBatch((StructType) type((String) value), (String) tagged.get(2), (List) tagged.get(3));
         } else if (tag.equals("parquet batch")) {
             return parquetBatch((Map) value, handler.kept());
+        } else if (tag.equals("bucketed batch")) {
+            return PaimonBuckets.batch((Batch) decode(value, handler, arguments), (List) tagged.get(2));
         } else if (tag.equals("metrics")) {
             return PaimonMetrics.supported((List) value);
         } else if (tag.equals("metric values")) {
