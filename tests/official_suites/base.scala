@@ -111,7 +111,7 @@ package org.apache.paimon.spark {
   import org.apache.paimon.fs.{FileIO, Path}
   import org.apache.paimon.fs.local.LocalFileIO
   import org.apache.paimon.spark.sql.{SparkVersionSupport, WithTableOptions}
-  import org.apache.paimon.table.FileStoreTable
+  import org.apache.paimon.table.{FileStoreTable, FileStoreTableFactory}
   import org.apache.spark.SparkConf
   import org.apache.spark.sql.QueryTest
   import org.apache.spark.sql.test.SharedSparkSession
@@ -162,30 +162,35 @@ package org.apache.paimon.spark {
       paimonCatalog.getTable(Identifier.create(database, table)).asInstanceOf[FileStoreTable]
   }
 
-  /** There is no Hive catalog: what these suites ask of SQL is asked of a database `test_hive` of a directory. */
+  /** The catalog `paimon_hive` of a Hive metastore. There is no SparkGenericCatalog: what is asked of it is asked there too. */
   class PaimonHiveTestBase extends PaimonSparkTestBase {
-    protected lazy val tempHiveDBDir: File = tempDBDir
-    protected val sparkCatalogName: String = "paimon"
-    protected val paimonHiveCatalogName: String = "paimon"
+    protected lazy val tempHiveDBDir: File = new File(System.getProperty("official.hive"))
+    protected val sparkCatalogName: String = "paimon_hive"
+    protected val paimonHiveCatalogName: String = "paimon_hive"
     protected val hiveDbName: String = "test_hive"
 
     override protected def beforeAll(): Unit = {
       super.beforeAll()
-      spark.sql(s"CREATE DATABASE IF NOT EXISTS paimon.$hiveDbName")
+      spark.sql(s"CREATE DATABASE IF NOT EXISTS paimon_hive.$hiveDbName")
     }
     override protected def afterAll(): Unit =
       try {
         spark.sql(s"USE paimon.default")
-        spark.sql(s"DROP DATABASE IF EXISTS paimon.$hiveDbName CASCADE")
+        spark.sql(s"DROP DATABASE IF EXISTS paimon_hive.$hiveDbName CASCADE")
       } finally super.afterAll()
     override protected def beforeEach(): Unit = {
       super.beforeEach()
-      spark.sql(s"USE paimon.$hiveDbName")
+      spark.sql(s"USE paimon_hive.$hiveDbName")
     }
     override def loadTable(table: String): FileStoreTable = loadTable(hiveDbName, table)
+    override def loadTable(database: String, table: String): FileStoreTable = {
+      val details = spark.sql(s"DESCRIBE TABLE EXTENDED $paimonHiveCatalogName.$database.$table").collect()
+      val path = details.find(_.getString(0) == "Location").get.getString(1)
+      FileStoreTableFactory.create(fileIO, new Path(if (path.contains(":")) path else s"file:$path"))
+    }
   }
   object PaimonHiveTestBase {
-    val hiveUri: String = ""
+    val hiveUri: String = System.getProperty("official.hive.uri")
   }
 
   /** There is no REST catalog: what these suites ask of SQL is asked of a directory. */

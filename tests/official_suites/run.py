@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.official_suites.read import compiled, take  # noqa: E402
 from tests.oracle.paimon_oracle import cache_dir  # noqa: E402
+from tests.support.hive_server import hive_server  # noqa: E402
 from tests.support.maven_jars import fetched, spark_jars  # noqa: E402
 
 _TEST = "3.2.19"
@@ -45,8 +46,8 @@ def needed_jars() -> list[str]:
     return [*fetched(f"official-suites-{_TEST}-junit", alone), str(bundle)]
 
 
-def session(jars: list[str], warehouse: str) -> Any:
-    """A session with the catalog `paimon`, which runs what is in the jars."""
+def session(jars: list[str], warehouse: str, hive: dict[str, str]) -> Any:
+    """A session with the catalogs `paimon` and `paimon_hive`, which runs what is in the jars."""
     from pyspark.sql import SparkSession
 
     import paimon_spark
@@ -60,7 +61,9 @@ def session(jars: list[str], warehouse: str) -> Any:
         .config("spark.driver.extraClassPath", os.pathsep.join(jars))
         .config(
             "spark.driver.extraJavaOptions",
-            f"-Dofficial.warehouse={warehouse} -Duser.timezone=America/Los_Angeles "
+            f"-Dofficial.warehouse={warehouse} "
+            f"-Dofficial.hive={hive['warehouse']} -Dofficial.hive.uri={hive['uri']} "
+            "-Duser.timezone=America/Los_Angeles "
             "-Xss8m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "  # short statements: compiling them well takes longer
             "-Dscala.concurrent.context.numThreads=8 -Dscala.concurrent.context.maxThreads=8",  # cases wait for threads
         )
@@ -76,6 +79,7 @@ def session(jars: list[str], warehouse: str) -> Any:
     spark.sparkContext.setLogLevel("OFF")
     paimon_spark.register(spark)
     paimon_spark.register_catalog(spark, "paimon", warehouse=warehouse)
+    paimon_spark.register_catalog(spark, "paimon_hive", **hive)
     spark.sql("CREATE DATABASE IF NOT EXISTS paimon.default")
     return spark
 
@@ -144,12 +148,18 @@ def main() -> int:
 
 
 def run_all(work: Path, jars: list[str], chosen: argparse.Namespace) -> None:
-    """Run the chosen cases in one session, and write each answer as it comes."""
+    """Run the chosen cases in one session alongside a Hive metastore, and write each answer as it comes."""
+    with hive_server(strict=False) as server:
+        hive = {"metastore": "hive", "uri": server.uri, "warehouse": tempfile.mkdtemp()}
+        run_in(session(jars, tempfile.mkdtemp(), hive), work, chosen)
+
+
+def run_in(spark: Any, work: Path, chosen: argparse.Namespace) -> None:
+    """Run the chosen cases in a session, and end it."""
     results = work / "results.jsonl"
     done = set()
     if chosen.resume and results.exists():
         done = {(one["suite"], one["case"]) for one in map(json.loads, results.read_text().splitlines())}
-    spark = session(jars, tempfile.mkdtemp())
     runner = spark._jvm.official.Runner
     for suite in sorted(suites(work / "classes"), key=lambda name: not re.search(chosen.first, name)):
         short = suite.rpartition(".")[2]

@@ -125,6 +125,16 @@ def test_an_external_table(run: Run, client: HiveClient, tmp_path: Path) -> None
     assert Path(f"{location}/snapshot/snapshot-1").exists()
     run(f"CREATE TABLE h.d.y (k INT) LOCATION '{location}'")
     assert _rows(run, "SELECT * FROM h.d.y") == [(1,)]
+    run(f"CREATE TABLE h.d.z USING paimon LOCATION '{location}'")
+    assert _rows(run, "SELECT k FROM h.d.z") == [(1,)]
+    with pytest.raises(Exception, match="'k2' = 'v', and not set of the table that lies there"):
+        run(f"CREATE TABLE h.d.w USING paimon TBLPROPERTIES ('k2' = 'v') LOCATION '{location}'")
+    with pytest.raises(Exception, match="at least one column"):
+        run(f"CREATE TABLE h.d.w USING paimon LOCATION '{tmp_path}/nothing'")
+    nested = f"{tmp_path}/nested"
+    run(f"CREATE TABLE h.`{nested}` (a INT, c STRUCT<f: INT>)")
+    run(f"ALTER TABLE h.`{nested}` ADD COLUMNS (b INT, c.g INT)")
+    run(f"CREATE TABLE h.d.n (a INT, c STRUCT<f: INT, g: INT>, b INT) LOCATION '{nested}'")
     run(f"CREATE DATABASE h.e LOCATION '{tmp_path}/e'")
     run("CREATE TABLE h.e.t AS SELECT 5 AS k")
     assert Path(f"{tmp_path}/e/t/snapshot/snapshot-1").exists()

@@ -18,6 +18,7 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import check_provider
+from paimon_spark.table.adopted_schema import columns_or_there
 from paimon_spark.table.new_schema import new_table_schema
 
 if TYPE_CHECKING:
@@ -53,8 +54,16 @@ def struct_from_columns(gateway: Gateway, columns: JavaObject) -> Columns:
     return struct, {name: text for name, text in texts.items() if text is not None}
 
 
-def schema_of_create(columns: Columns, transforms: Iterable[Any], properties: Mapping[str, str]) -> TableSchema:
+def schema_of_create(
+    columns: Columns, transforms: Iterable[Any], properties: Mapping[str, str], store: Mapping[str, str]
+) -> TableSchema:
     """The first schema of a table that CREATE TABLE asks for.
+
+    Args:
+        columns: of the definition; without any those of the table that lies at its location.
+        transforms: its partitioning.
+        properties: of it.
+        store: options of the store.
 
     Raises:
         SchemaError: columns, keys and options do not fit together.
@@ -70,6 +79,7 @@ def schema_of_create(columns: Columns, transforms: Iterable[Any], properties: Ma
     options = {key.removeprefix(OPTION_PREFIX): value for key, value in properties.items()}
     options = {key: value for key, value in options.items() if key not in _SPARK_PROPERTIES}
     options |= {key: properties[key] for key in ("path",) if key in properties}  # a LOCATION that the catalog takes
+    fields = tuple(columns_or_there(fields, options, store))
     return new_table_schema(
         fields, options, partition_keys=[_partition_column(t) for t in transforms], comment=properties.get("comment")
     )

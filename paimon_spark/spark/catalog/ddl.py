@@ -331,7 +331,8 @@ class TableDefinitionsProxy(NamespacesProxy):
         """CREATE TABLE … LIKE (4.3): columns, partitions and options of a table, with properties on top."""
         given = {**_copied(dict(source.properties())), **dict(info.properties())}
         columns = struct_from_columns(self.gateway, source.columns())
-        self._create(ident, schema_of_create(columns, source.partitioning(), self._own_path(ident, given)))
+        given = self._own_path(ident, given)
+        self._create(ident, schema_of_create(columns, source.partitioning(), given, self.catalog.options))
         return self._table(ident)
 
     def alterTable(self, ident: JavaObject, changes: Any) -> Any:
@@ -471,7 +472,8 @@ class TableDefinitionsProxy(NamespacesProxy):
             del given["provider"]  # without a format, the catalog's is meant
         if not is_path_name(ident.name()):
             given = self.catalog.with_defaults(given, prefix=OPTION_PREFIX)
-        return schema_of_create(struct_from_columns(self.gateway, columns), transforms, given)
+        found = struct_from_columns(self.gateway, columns)
+        return schema_of_create(found, transforms, given, self.catalog.options)
 
     def _default_source(self) -> str:
         conf = compat.SQL_CONF.of(self.gateway).get()

@@ -39,6 +39,7 @@ from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import run_query
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table.adopted_schema import columns_or_there
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.undo_create import undo_create
 
@@ -120,7 +121,8 @@ def _new_schema(
         pinned = {} if latest is None else {name.path: latest}
         rows = run_query(replace(context, pinned=pinned), definition.query)
         columns = saved_columns(rows.schema)
-    schema = new_table_schema(columns, options, partition_keys=definition.partition_by, comment=definition.comment)
+    fields = columns_or_there(columns, options, name.options)
+    schema = new_table_schema(fields, options, partition_keys=definition.partition_by, comment=definition.comment)
     return schema, rows
 
 
