@@ -15,6 +15,9 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 _TYPE: Final = "fs.azure.account.auth.type"
 _PROVIDER: Final = "fs.azure.account.oauth.provider.type"
+_ADDRESS: Final = "fs.azure.abfs.endpoint"
+"""The address and port of an emulator, which has the account in its paths."""
+_TLS: Final = "fs.azure.always.use.https"
 _OAUTH: Final = ("client_id", "client_secret", "tenant_id")
 _OF_TYPE: Final[Mapping[str, tuple[str, ...]]] = {"SHAREDKEY": ("account_key",), "SAS": ("sas_token",), "OAUTH": _OAUTH}
 _CHAINS: Final = ("MsiTokenProvider", "WorkloadIdentityTokenProvider")
@@ -55,6 +58,14 @@ def of_account(path: str, settings: Mapping[str, str]) -> tuple[dict[str, Any], 
     def setting(name: str) -> str:
         return (settings.get(f"{name}.{host}") or settings.get(name) or "").strip()
 
+    address, key = setting(_ADDRESS), found.get("account_key")
+    if ":" in address and key:
+        protocol = "http" if setting(_TLS).lower() == "false" else "https"
+        account = found["account_name"]
+        found["connection_string"] = (
+            f"DefaultEndpointsProtocol={protocol};AccountName={account};AccountKey={key};"
+            f"BlobEndpoint={protocol}://{address}/{account};"
+        )
     kind, provider = setting(_TYPE).upper(), setting(_PROVIDER).rpartition(".")[2]
     if kind in _OF_TYPE:
         others = {name for names in _OF_TYPE.values() for name in names if name not in _OF_TYPE[kind]}

@@ -5,62 +5,118 @@ Only what has an equal there: a store that is reached with anything else is left
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from paimon_spark.storage.hadoop_azure import azure_settings
 from paimon_spark.storage.store_options import S3_BOUNDS
 
-_PREFIX: Final = "fs.s3a."
-_PROVIDERS: Final = "org.apache.hadoop.fs.s3a."
-_NAMES: Final[Mapping[str, str]] = {
+_S3: Final = "fs.s3a."
+_S3_PROVIDERS: Final = "org.apache.hadoop.fs.s3a."
+_S3_NAMES: Final[Mapping[str, str]] = {
     "key": "access.key",
     "secret": "secret.key",
     "token": "session.token",
     "endpoint_url": "endpoint",
     "client_kwargs.region_name": "endpoint.region",
 }
-_BOUNDS: Final[Mapping[str, str]] = {
+_S3_MOST: Final[Mapping[str, str]] = {
     "connection.establish.timeout": "5000",
     "connection.timeout": "15000",
     "attempts.maximum": "1",
     "retry.limit": "1",
 }
 """A store that does not answer is given up within about a minute: Hadoop's own bounds multiply to an hour and more."""
-_KEPT_ELSEWHERE: Final = {
-    "hadoop.security.credential.provider.path": "user:///",
-    "fs.s3a.security.credential.provider.path": "user:///",
+_OSS: Final = "fs.oss."
+_OSS_NAMES: Final[Mapping[str, str]] = {
+    "key": "accessKeyId",
+    "secret": "accessKeySecret",
+    "token": "securityToken",
+    "endpoint": "endpoint",
 }
-"""Hadoop takes keys from there before it looks at its settings; in the memory of the user there are none of S3."""
+_OSS_MOST: Final[Mapping[str, str]] = {
+    "connection.establish.timeout": "5000",
+    "connection.timeout": "8000",
+    "attempts.maximum": "1",
+}
+_GS_MOST: Final[Mapping[str, str]] = {
+    "fs.gs.http.connect-timeout": "5000",
+    "fs.gs.http.read-timeout": "15000",
+    "fs.gs.http.max.retry": "2",
+}
+_GS_NAMES: Final[Mapping[str, str]] = {"project": "fs.gs.project.id", "endpoint_url": "fs.gs.storage.root.url"}
+_GS_TOKENS: Final[Mapping[str, str]] = {
+    "anon": "UNAUTHENTICATED",
+    "cloud": "COMPUTE_ENGINE",
+    "google_default": "APPLICATION_DEFAULT",
+}
+_HDFS_MOST: Final[Mapping[str, str]] = {
+    "ipc.client.connect.timeout": "10000",
+    "ipc.client.connect.max.retries": "2",
+    "ipc.client.connect.max.retries.on.timeouts": "2",
+    "ipc.client.rpc-timeout.ms": "40000",
+}
+_KEPT_ELSEWHERE: Final[Mapping[str, str]] = {"hadoop.security.credential.provider.path": "user:///"}
+"""Hadoop takes keys from there before it looks at its settings; in the memory of the user there are none of a store."""
+_VIEW: Final = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
+"""What leads to Hadoop's file systems of Google Cloud Storage and HDFS, which take paths of their own schemes only."""
+_CLASSES: Final[Mapping[str, str]] = {
+    "s3": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "oss": "org.apache.hadoop.fs.aliyun.oss.AliyunOSSFileSystem",
+    "abfs": "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem",
+    "gs": _VIEW,
+    "hdfs": _VIEW,
+}
+_PLAIN_AZURE: Final = "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem"
 
 
-def hadoop_options(scheme: str, options: Mapping[str, Any], buckets: Iterable[str]) -> dict[str, str] | None:
+def hadoop_options(scheme: str, options: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, str] | None:
     """Settings with which Hadoop's file system reaches the same store.
 
     Args:
         scheme: fsspec's scheme.
         options: as of `fsspec_options`.
-        buckets: of the files; a setting of Hadoop's for a bucket counts more than one for all, so ours are for each.
+        hosts: of the files' paths: buckets, or containers and accounts. A setting of Hadoop's for one of them counts
+            more than one for all, so ours are for each.
 
     Returns:
         The settings, which hold secrets. Empty where nothing was given: then the session's own count. None where an
         option has no equal.
     """
     given = _flat(options)
+    found: dict[str, str] | None = {}
+    if scheme == "abfs":
+        return azure_settings(given, sorted(hosts))
     for key, value in _flat({"config_kwargs": S3_BOUNDS}).items():
         if given.get(key) == value:
             del given[key]
-    if not given:
-        return {}
-    if scheme != "s3":
-        return None
-    found = dict(_BOUNDS)
+    if given:
+        settings = _SETTINGS.get(scheme)
+        found = None if settings is None else settings(given, sorted(hosts))
+    return found
+
+
+def file_system_class(scheme: str, settings: Mapping[str, str]) -> str:
+    """Hadoop's file system of a store, one that takes paths of any scheme.
+
+    Args:
+        scheme: fsspec's scheme.
+        settings: as of `hadoop_options`.
+    """
+    if scheme == "abfs" and settings.get("fs.azure.always.use.https") == "false":
+        return _PLAIN_AZURE
+    return _CLASSES[scheme]
+
+
+def _s3_settings(given: Mapping[str, Any], buckets: list[str]) -> dict[str, str] | None:
+    found = dict(_S3_MOST)
     for key, value in given.items():
         match key:
-            case _ if key in _NAMES:
-                found[_NAMES[key]] = str(value)
+            case _ if key in _S3_NAMES:
+                found[_S3_NAMES[key]] = str(value)
             case "anon":
                 if value is True:
-                    found["aws.credentials.provider"] = f"{_PROVIDERS}AnonymousAWSCredentialsProvider"
+                    found["aws.credentials.provider"] = f"{_S3_PROVIDERS}AnonymousAWSCredentialsProvider"
             case "use_ssl":
                 found["connection.ssl.enabled"] = str(value).lower()
             case "config_kwargs.s3.addressing_style" if value in ("path", "virtual"):
@@ -78,10 +134,64 @@ def hadoop_options(scheme: str, options: Mapping[str, Any], buckets: Iterable[st
     kept = {}
     if "access.key" in found:
         kind = "Temporary" if "session.token" in found else "Simple"
-        found["aws.credentials.provider"] = f"{_PROVIDERS}{kind}AWSCredentialsProvider"
-        kept = dict(_KEPT_ELSEWHERE)
-    prefixes = (_PREFIX, *(f"{_PREFIX}bucket.{bucket}." for bucket in sorted(buckets)))
+        found["aws.credentials.provider"] = f"{_S3_PROVIDERS}{kind}AWSCredentialsProvider"
+        kept = {**_KEPT_ELSEWHERE, "fs.s3a.security.credential.provider.path": "user:///"}
+    prefixes = (_S3, *(f"{_S3}bucket.{bucket}." for bucket in buckets))
     return {**kept, **{prefix + key: value for prefix in prefixes for key, value in found.items()}}
+
+
+def _oss_settings(given: Mapping[str, Any], _: list[str]) -> dict[str, str] | None:
+    if not set(given) <= set(_OSS_NAMES):
+        return None
+    found = {**_OSS_MOST, **{_OSS_NAMES[key]: str(value) for key, value in given.items()}}
+    kept = {}
+    if "key" in given:
+        found.setdefault("securityToken", "")
+        found["credentials.provider"] = ""  # a class of the session's, which would not look at these
+        kept = dict(_KEPT_ELSEWHERE)
+    return {**kept, **{_OSS + key: value for key, value in found.items()}}
+
+
+def _gs_settings(given: Mapping[str, Any], buckets: list[str]) -> dict[str, str] | None:
+    found = {**_GS_MOST, **_views("gs", buckets)}
+    for key, value in given.items():
+        match key:
+            case _ if key in _GS_NAMES:
+                found[_GS_NAMES[key]] = str(value)
+            case "requests_timeout" if isinstance(value, int | float):
+                found["fs.gs.http.read-timeout"] = str(int(value * 1000))
+            case "token" if isinstance(value, str) and value in _GS_TOKENS:
+                found["fs.gs.auth.type"] = _GS_TOKENS[value]
+                found["fs.gs.auth.null.enable"] = str(value == "anon").lower()
+                found["fs.gs.auth.service.account.enable"] = str(value == "cloud").lower()
+            case "token" if isinstance(value, str) and value.endswith(".json"):
+                found["fs.gs.auth.type"] = "SERVICE_ACCOUNT_JSON_KEYFILE"
+                found["fs.gs.auth.null.enable"] = "false"
+                found["fs.gs.auth.service.account.enable"] = "true"
+                found["fs.gs.auth.service.account.json.keyfile"] = value
+            case _:
+                return None
+    return found
+
+
+def _hdfs_settings(given: Mapping[str, Any], hosts: list[str]) -> dict[str, str] | None:
+    if not all(key.startswith("config.") for key in given):
+        return None
+    own = {key.removeprefix("config."): str(value) for key, value in given.items()}
+    return {**_HDFS_MOST, **_views("hdfs", hosts), **own}
+
+
+def _views(scheme: str, hosts: list[str]) -> dict[str, str]:
+    mounts = "fs.viewfs.mounttable"
+    return {f"{mounts}.{host.partition(':')[0]}.linkFallback": f"{scheme}://{host}/" for host in hosts}
+
+
+_SETTINGS: Final[Mapping[str, Callable[[Mapping[str, Any], list[str]], dict[str, str] | None]]] = {
+    "s3": _s3_settings,
+    "oss": _oss_settings,
+    "gs": _gs_settings,
+    "hdfs": _hdfs_settings,
+}
 
 
 def _flat(options: Mapping[str, Any], above: str = "") -> dict[str, Any]:

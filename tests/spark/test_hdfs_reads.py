@@ -40,6 +40,17 @@ def test_files_are_read_natively(session: SparkSession) -> None:
     assert sorted(map(tuple, frame.collect())) == [(2, "ä b=0"), (4, "ä b=0"), (5, "ä b=1")]
 
 
+def test_options_of_ours_reach_hadoop(session: SparkSession, server: StoreServer) -> None:
+    options = {"hadoop.dfs.client.use.datanode.hostname": "false"}
+    paimon_spark.register_catalog(session, "optioned", warehouse=server.root, **options)
+    session.sql("CREATE TABLE optioned.d.o (id INT, v STRING) TBLPROPERTIES ('deletion-vectors.enabled'='true')")
+    session.sql("INSERT INTO optioned.d.o SELECT id, 'ä' FROM range(4)")
+    session.sql("DELETE FROM optioned.d.o WHERE id = 1")
+    frame = session.sql("SELECT id, v FROM optioned.d.o")
+    assert "reader=spark-parquet" in frame._jdf.queryExecution().executedPlan().toString()
+    assert sorted(map(tuple, frame.collect())) == [(0, "ä"), (2, "ä"), (3, "ä")]
+
+
 def test_a_stream_and_its_checkpoint(session: SparkSession, server: StoreServer, tmp_path: Path) -> None:
     session.sql("CREATE TABLE distributed.d.s (id BIGINT, v STRING)")
     session.sql("CREATE TABLE distributed.d.t (id BIGINT, v STRING)")

@@ -221,6 +221,9 @@ def test_settings_of_azure(store: Store) -> None:
     sas = store(path, settings, **{f"fs.azure.sas.fixed.token.{host}": "sig"})
     assert options_of(sas) == {"account_name": "acc", "sas_token": "sig"}, "one way to credentials alone"
     provider = "fs.azure.account.oauth.provider.type"
+    emulated = {**settings, kind: "SharedKey", "fs.azure.abfs.endpoint": "h:1", "fs.azure.always.use.https": "false"}
+    address = "DefaultEndpointsProtocol=http;AccountName=acc;AccountKey=hidden-four;BlobEndpoint=http://h:1/acc;"
+    assert options_of(store(path, emulated)) == {**shared, "connection_string": address}
     machine = {kind: "OAuth", provider: "org.apache.hadoop.fs.azurebfs.oauth2.MsiTokenProvider"}
     assert options_of(store(path, machine)) == {"account_name": "acc", "anon": False}
     custom = store(path, {**settings, kind: "Custom", provider: "com.example.Tokens"})

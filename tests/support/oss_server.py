@@ -10,7 +10,7 @@ import hashlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -82,9 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
             status = f"<Status>{bucket.versioning}</Status>" if bucket.versioning else ""
             return _xml(f"<VersioningConfiguration>{status}</VersioningConfiguration>")
         if "delete" in asked:
-            for each in ElementTree.fromstring(body).iter("Key"):
-                bucket.objects.pop(unquote(each.text or ""), None)
-            return _xml("<DeleteResult></DeleteResult>")
+            return _xml(_deleted(bucket, asked, ElementTree.fromstring(body)))
         return _xml(_listing(name, bucket, asked))
 
     def _of_object(
@@ -150,6 +148,16 @@ def _xml(text: str) -> tuple[int, dict[str, str], bytes]:
     return 200, {"Content-Type": "application/xml"}, f'<?xml version="1.0"?>{text}'.encode()
 
 
+def _deleted(bucket: Bucket, asked: dict[str, str], wanted: ElementTree.Element) -> str:
+    url = asked.get("encoding-type") == "url"
+    keys = [each.text or "" for each in wanted.iter("Key")]
+    for key in keys:
+        bucket.objects.pop(key, None)
+    told = [] if wanted.findtext("Quiet") == "true" else keys
+    entries = "".join(f"<Deleted><Key>{quote(key) if url else escape(key)}</Key></Deleted>" for key in told)
+    return f"<DeleteResult>{'<EncodingType>url</EncodingType>' if url else ''}{entries}</DeleteResult>"
+
+
 def _listing(name: str, bucket: Bucket, asked: dict[str, str]) -> str:
     prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
     most, after = int(asked.get("max-keys") or 100), asked.get("continuation-token") or asked.get("start-after") or ""
@@ -162,21 +170,24 @@ def _listing(name: str, bucket: Bucket, asked: dict[str, str]) -> str:
         if entry > after:
             found[entry] = cut >= 0
     shown, more = list(found)[:most], len(found) > most
+    url = asked.get("encoding-type") == "url"
+    spelled: Callable[[str], str] = quote if url else escape
     text = ""
     for entry in shown:
         if found[entry]:
-            text += f"<CommonPrefixes><Prefix>{quote(entry)}</Prefix></CommonPrefixes>"
+            text += f"<CommonPrefixes><Prefix>{spelled(entry)}</Prefix></CommonPrefixes>"
             continue
         data, changed = bucket.objects[entry]
         when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(changed))
         text += (
-            f"<Contents><Key>{quote(entry)}</Key><LastModified>{when}</LastModified><ETag>{escape(_tag(data))}</ETag>"
+            f"<Contents><Key>{spelled(entry)}</Key><LastModified>{when}</LastModified><ETag>{escape(_tag(data))}</ETag>"
             f"<Type>Normal</Type><Size>{len(data)}</Size><StorageClass>Standard</StorageClass></Contents>"
         )
-    token = f"<NextContinuationToken>{quote(shown[-1])}</NextContinuationToken>" if more else ""
+    token = f"<NextContinuationToken>{spelled(shown[-1])}</NextContinuationToken>" if more else ""
     return (
-        f"<ListBucketResult><Name>{name}</Name><Prefix>{quote(prefix)}</Prefix><EncodingType>url</EncodingType>"
-        f"<KeyCount>{len(shown)}</KeyCount><IsTruncated>{str(more).lower()}</IsTruncated>{token}{text}</ListBucketResult>"
+        f"<ListBucketResult><Name>{name}</Name><Prefix>{spelled(prefix)}</Prefix><MaxKeys>{most}</MaxKeys>"
+        f"{'<EncodingType>url</EncodingType>' if url else ''}<KeyCount>{len(shown)}</KeyCount>"
+        f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}{text}</ListBucketResult>"
     )
 
 

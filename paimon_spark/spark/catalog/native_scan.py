@@ -40,7 +40,8 @@ from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 from paimon_spark.storage.confinement import ConfinedFileIO
 from paimon_spark.storage.file_io import FsspecFileIO
 from paimon_spark.storage.formats import check_sizes
-from paimon_spark.storage.hadoop_options import hadoop_options
+from paimon_spark.storage.hadoop_azure import dfs_host
+from paimon_spark.storage.hadoop_options import file_system_class, hadoop_options
 from paimon_spark.storage.store_options import redact, scheme_of
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ _SCHEMES: Final = frozenset(
     {"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs", "hdfs", "viewfs", "webhdfs"}
 )
 """Those that Hadoop has file systems for."""
-_OWN_SCHEME: Final = "s3a-paimon-"
-_S3: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_OTHER_SCHEMES: Final = {"s3": "s3a", "s3n": "s3a", "wasb": "abfs", "wasbs": "abfss"}
+"""The scheme of Hadoop's newer file system for the same store."""
 _TRY_AGAIN_SECONDS: Final = 300
 """After so long a store that the JVM could not open is tried again."""
 
@@ -75,7 +76,12 @@ class HadoopFiles:
         scheme = scheme_of(path)
         if scheme in ("", "file"):
             return file_uri(path)
-        return (self.scheme or scheme) + path[len(scheme) :]
+        rest = path[len(scheme) :]
+        if self.scheme and scheme in ("wasb", "wasbs"):
+            authority, slash, name = rest.removeprefix("://").partition("/")
+            container, at, host = authority.rpartition("@")
+            rest = f"://{container}{at}{dfs_host(host)}{slash}{name}"
+        return (self.scheme or scheme) + rest
 
 
 LOCAL: Final = HadoopFiles()
@@ -112,7 +118,7 @@ def hadoop_files(gateway: Gateway, file_io: FileIO, sizes: Mapping[str, int]) ->
     settings = hadoop_options(inner.scheme, given, {bucket for _, bucket in roots})
     if settings is None:
         return None
-    ways = {_way(gateway, settings, root, path, sizes[path]) for root, path in roots.items()}
+    ways = {_way(gateway, inner.scheme, settings, root, path, sizes[path]) for root, path in roots.items()}
     return ways.pop() if len(ways) == 1 else None
 
 
@@ -136,27 +142,30 @@ def _root(path: str) -> tuple[str, str]:
 
 
 def _way(
-    gateway: Gateway, settings: Mapping[str, str], root: tuple[str, str], path: str, size: int
+    gateway: Gateway, kind: str, settings: Mapping[str, str], root: tuple[str, str], path: str, size: int
 ) -> HadoopFiles | None:
     tried = _TRIED.setdefault(gateway.gateway, _Tried())
     key = (*root, frozenset(settings.items()))
     with tried.lock:
         way, until = tried.ways.get(key, (None, 0.0))
         if way is None and time.monotonic() >= until:
-            way = _try(gateway, tried, settings, path, size)
+            way = _try(gateway, tried, kind, settings, path, size)
             tried.ways[key] = (way, time.monotonic() + _TRY_AGAIN_SECONDS)
         return way
 
 
-def _try(gateway: Gateway, tried: _Tried, settings: Mapping[str, str], path: str, size: int) -> HadoopFiles | None:
+def _try(
+    gateway: Gateway, tried: _Tried, kind: str, settings: Mapping[str, str], path: str, size: int
+) -> HadoopFiles | None:
     name = tried.names.setdefault(frozenset(settings.items()), uuid.uuid4().hex[:12]) if settings else None
     scheme = scheme_of(path)
-    choices = [HadoopFiles(name, f"{_OWN_SCHEME}{name}")] if name else [HadoopFiles()]
-    if not name and scheme in ("s3", "s3n"):
-        choices.append(HadoopFiles(None, "s3a"))
+    newer = _OTHER_SCHEMES.get(scheme)
+    choices = [HadoopFiles(name, f"{newer or scheme}-paimon-{name}")] if name else [HadoopFiles()]
+    if not name and newer:
+        choices.append(HadoopFiles(None, newer))
     reason = ""
     for way in choices:
-        own = {f"fs.{way.scheme}.impl": _S3} if name else {}
+        own = {f"fs.{way.scheme}.impl": file_system_class(kind, settings)} if name else {}
         found = size_of_file(gateway, name, {**settings, **own}, way.uri(path))
         if found == size:
             return way

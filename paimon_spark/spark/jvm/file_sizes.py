@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
 from paimon_spark.spark.jvm.java_sources import new_object
+from paimon_spark.spark.session.unlogged import unlogged
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway
-
-_PY4J_LOGS: Final = ("py4j.java_gateway", "py4j.clientserver")
 
 
 def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str], uri: str) -> int | str:
@@ -37,17 +34,3 @@ def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str
     except (Py4JError, TypeError) as error:
         return type(error).__name__
     return found
-
-
-@contextmanager
-def unlogged() -> Iterator[None]:
-    """Keep py4j from logging what it sends, which it does at level DEBUG."""
-    loggers = [logging.getLogger(name) for name in _PY4J_LOGS]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
-    try:
-        yield
-    finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError, TableNotFoundError, UnsupportedError
 from paimon_spark.spark.session.typed_errors import remember_error
+from paimon_spark.spark.session.unlogged import unlogged
 
 JavaObject = Any
 """An object of the JVM; py4j gives them no better type."""
@@ -100,8 +101,9 @@ class Gateway:
         return found
 
     def string_dict(self, java_map: JavaObject) -> dict[str, str]:
-        """A ``java.util.Map`` of strings, in one call."""
-        found: dict[str, str] = json.loads(self._mapper.writeValueAsString(java_map))
+        """A ``java.util.Map`` of strings, in one call; a session's settings, which may hold keys, come in such."""
+        with unlogged():
+            found: dict[str, str] = json.loads(self._mapper.writeValueAsString(java_map))
         return found
 
     def string_map(self, values: Mapping[str, str]) -> JavaObject:

@@ -30,8 +30,8 @@ _UNANSWERED = re.compile(
     r"timed out|timeout|connection refused|connection reset|unknown host|unreachable", re.IGNORECASE
 )
 """What the first cause says where the store, and not the file, is to blame."""
-_OWN_SCHEME = re.compile(r"^s3a-paimon-[0-9a-f]+:")
-"""What stands for ``s3a:`` where Spark reads with settings of our own (`catalog/hadoop_files`)."""
+_OWN_SCHEME = re.compile(r"^([a-z0-9]+)-paimon-[0-9a-f]+:")
+"""What stands for ``s3a:`` and others where Spark reads with settings of our own (`catalog/native_scan`)."""
 
 
 def explain_read_failures() -> None:
@@ -78,7 +78,7 @@ def _failure(message: str, thrown: JavaObject | None = None) -> tuple[type[Paimo
     found = _FAILED.search(message)
     if found is None:
         return None
-    path = _OWN_SCHEME.sub("s3a:", found[1])
+    path = _OWN_SCHEME.sub(r"\1:", found[1])
     reason = _first_cause(thrown)
     if _UNANSWERED.search(reason):
         return StorageError, (

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from paimon_spark.spark.jvm.file_sizes import unlogged
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.jvm.java_sources import new_object
+from paimon_spark.spark.session.unlogged import unlogged
 from paimon_spark.storage import session_stores
 
 if TYPE_CHECKING:

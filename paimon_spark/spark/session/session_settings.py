@@ -21,6 +21,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.pyspark_members import java_state, jvm_of
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
+from paimon_spark.spark.session.unlogged import unlogged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +84,8 @@ def every_setting(spark: SparkSession) -> Mapping[str, str]:
         every: Mapping[str, str] = spark.conf.getAll
     else:
         java = java_state(spark).conf().settings()
-        every = json.loads(_mapper(spark).writeValueAsString(java))  # in one call, however many there are
+        with unlogged():
+            every = json.loads(_mapper(spark).writeValueAsString(java))  # in one call, however many there are
     return every
 
 
