@@ -25,6 +25,7 @@ from paimon_spark.options import (
 )
 from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, READS_LEVEL_0
 from paimon_spark.spec.file_location import external_roots
+from paimon_spark.spec.format_table import is_format_table
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import ALLOWED as MAY_DELETE
 from paimon_spark.storage.confinement import confined
@@ -322,6 +323,11 @@ def _create_served(home: TableHome, address: str, schema: TableSchema, options: 
     """
     place = schema.options.get("path", "").strip().rstrip("/")
     if not place:
+        if not home.add(schema, address):
+            raise home.taken()
+        return
+    if is_format_table(schema):
+        FileIO.for_path(place, dict(options)).mkdirs(place)
         if not home.add(schema, address):
             raise home.taken()
         return

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spark.catalog.changes_clause import ChangelogProxy
 from paimon_spark.spark.catalog.ddl import TableDefinitionsProxy
+from paimon_spark.spark.catalog.format_table import format_table_proxy
 from paimon_spark.spark.catalog.loading import (
     BRANCH,
     STREAMED,
@@ -31,6 +32,7 @@ from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
+from paimon_spark.spec.format_table import is_format_table
 from paimon_spark.table.catalog_views import find_view
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
 from paimon_spark.table.system.global_tables import global_table
@@ -107,6 +109,8 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
             given=request.options,
             streams=request.streams,
         )
+        if is_format_table(loaded.table.schema):
+            return format_table_proxy(self.gateway, self.catalog_name, loaded, pinned=request.version is not None)
         system = named_system_table(name)
         if system is not None:
             return SystemTableProxy(self.gateway, self.catalog_name, loaded, system)

@@ -17,8 +17,9 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.sql.column_defaults import stored_default
-from paimon_spark.spark.sql.table_definitions import check_provider
+from paimon_spark.spark.sql.table_definitions import format_of_provider
 from paimon_spark.table.adopted_schema import columns_or_there
+from paimon_spark.table.format_table import format_schema
 from paimon_spark.table.new_schema import new_table_schema
 
 if TYPE_CHECKING:
@@ -55,21 +56,26 @@ def struct_from_columns(gateway: Gateway, columns: JavaObject) -> Columns:
 
 
 def schema_of_create(
-    columns: Columns, transforms: Iterable[Any], properties: Mapping[str, str], store: Mapping[str, str]
+    columns: Columns,
+    transforms: Iterable[Any],
+    properties: Mapping[str, str],
+    store: Mapping[str, str],
+    *,
+    keeps_files: bool = False,
 ) -> TableSchema:
     """The first schema of a table that CREATE TABLE asks for.
 
     Args:
         columns: of the definition; without any those of the table that lies at its location.
         transforms: its partitioning.
-        properties: of it.
+        properties: what Spark gives.
         store: options of the store.
+        keeps_files: whether the catalog keeps format tables.
 
     Raises:
         SchemaError: columns, keys and options do not fit together.
         UnsupportedError: a partitioning other than by columns, or another provider than paimon.
     """
-    check_provider(properties.get("provider"))
     struct, defaults = columns
     fields = tuple(
         replace(field, default_value=defaults[field.name]) if field.name in defaults else field
@@ -79,10 +85,12 @@ def schema_of_create(
     options = {key.removeprefix(OPTION_PREFIX): value for key, value in properties.items()}
     options = {key: value for key, value in options.items() if key not in _SPARK_PROPERTIES}
     options |= {key: properties[key] for key in ("path",) if key in properties}  # a LOCATION that the catalog takes
+    keys, comment = [_partition_column(t) for t in transforms], properties.get("comment")
+    format_name = format_of_provider(properties.get("provider"), options, keeps_files=keeps_files)
+    if format_name is not None:
+        return format_schema(fields, options, format_name=format_name, partition_keys=keys, comment=comment)
     fields = tuple(columns_or_there(fields, options, store))
-    return new_table_schema(
-        fields, options, partition_keys=[_partition_column(t) for t in transforms], comment=properties.get("comment")
-    )
+    return new_table_schema(fields, options, partition_keys=keys, comment=comment)
 
 
 def _partition_column(transform: Any) -> str:

@@ -29,6 +29,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.catalog.column_definitions import OPTION_PREFIX, schema_of_create, struct_from_columns
+from paimon_spark.spark.catalog.format_table import format_table_proxy, staged_format_table
 from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.types import from_spark_field
@@ -54,6 +55,7 @@ from paimon_spark.spark.sql.table_definitions import (
     check_rename,
     copied_options,
     create_named_table,
+    keeps_format_tables,
     key_option,
     location_option,
     option_key,
@@ -62,6 +64,7 @@ from paimon_spark.spark.sql.table_definitions import (
     unsupported_constraint,
 )
 from paimon_spark.spec.data_types import DataType
+from paimon_spark.spec.format_table import is_format_table
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table import schema_change as change
@@ -331,8 +334,9 @@ class TableDefinitionsProxy(NamespacesProxy):
         """CREATE TABLE … LIKE (4.3): columns, partitions and options of a table, with properties on top."""
         given = {**_copied(dict(source.properties())), **dict(info.properties())}
         columns = struct_from_columns(self.gateway, source.columns())
-        given = self._own_path(ident, given)
-        self._create(ident, schema_of_create(columns, source.partitioning(), given, self.catalog.options))
+        given, keeps_files = self._own_path(ident, given), keeps_format_tables(self.catalog)
+        store = self.catalog.options
+        self._create(ident, schema_of_create(columns, source.partitioning(), given, store, keeps_files=keeps_files))
         return self._table(ident)
 
     def alterTable(self, ident: JavaObject, changes: Any) -> Any:
@@ -389,6 +393,8 @@ class TableDefinitionsProxy(NamespacesProxy):
             return self._load(ident)
 
         table, on_abort = self._load(ident), lambda: self._drop(ident)
+        if is_format_table(table.table.schema):
+            return java_proxy(staged_format_table(self.gateway, self.catalog_name, table, on_abort))
         return java_proxy(
             StagedTableProxy(
                 self.gateway, self.catalog_name, table, operation=operation, redefine=redefine, on_abort=on_abort
@@ -413,12 +419,15 @@ class TableDefinitionsProxy(NamespacesProxy):
 
     def _replace(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> JavaObject:
         table = self._load(ident).table
+        schema = self._schema(ident, definition)
+        if is_format_table(table.schema) or is_format_table(schema):
+            return self._replace_files(ident, schema)
         latest = table.snapshots.latest_id()
         for other in list(self.handed_out):
             if latest is not None and other.loaded.table.path == table.path:
                 other.pinned_snapshot_id = latest
         if not self._called_by("DataFrameWriter"):
-            replace_table(table, self._schema(ident, definition))
+            replace_table(table, schema)
             return java_proxy(StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation))
         staged = StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation)
         given = definition[0].columns() if len(definition) == 1 else definition[0]
@@ -428,6 +437,18 @@ class TableDefinitionsProxy(NamespacesProxy):
         if len(set(names)) == len(names) and own.keys() >= set(names):
             staged.struct = StructType([own[name] for name in names])
         return java_proxy(staged)
+
+    def _replace_files(self, ident: JavaObject, schema: TableSchema) -> JavaObject:
+        """REPLACE TABLE of or by a format table: the old one is dropped, as by the official connector."""
+        self.catalog.drop_table(ident.namespace()[0], ident.name())
+        self._create(ident, schema)
+        loaded, on_abort = self._load(ident), lambda: self._drop(ident)
+        if is_format_table(schema):
+            return java_proxy(staged_format_table(self.gateway, self.catalog_name, loaded, on_abort))
+        operation = Operation.REPLACE_TABLE_AS_SELECT
+        return java_proxy(
+            StagedTableProxy(self.gateway, self.catalog_name, loaded, operation=operation, on_abort=on_abort)
+        )
 
     def _called_by(self, *classes: str) -> bool:
         """Return whether one of Spark's classes called this that mean another statement than they seem to.
@@ -472,8 +493,8 @@ class TableDefinitionsProxy(NamespacesProxy):
             del given["provider"]  # without a format, the catalog's is meant
         if not is_path_name(ident.name()):
             given = self.catalog.with_defaults(given, prefix=OPTION_PREFIX)
-        found = struct_from_columns(self.gateway, columns)
-        return schema_of_create(found, transforms, given, self.catalog.options)
+        found, keeps_files = struct_from_columns(self.gateway, columns), keeps_format_tables(self.catalog)
+        return schema_of_create(found, transforms, given, self.catalog.options, keeps_files=keeps_files)
 
     def _default_source(self) -> str:
         conf = compat.SQL_CONF.of(self.gateway).get()
@@ -504,11 +525,17 @@ class TableDefinitionsProxy(NamespacesProxy):
             raise no_such_table(self.gateway, ident) from None
 
     def _table(self, ident: JavaObject) -> JavaObject:
-        return java_proxy(TableProxy(self.gateway, self.catalog_name, self._load(ident)))
+        loaded = self._load(ident)
+        if is_format_table(loaded.table.schema):
+            return java_proxy(format_table_proxy(self.gateway, self.catalog_name, loaded))
+        return java_proxy(TableProxy(self.gateway, self.catalog_name, loaded))
 
     def _drop(self, ident: JavaObject) -> None:
         """Drop a table that a failed statement created."""
         name = ident.name()
+        if not is_path_name(name) and is_format_table(self._load(ident).table.schema):
+            self.catalog.drop_table(ident.namespace()[0], name)
+            return
         path = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
         undo_create(path, self.catalog.options)
 

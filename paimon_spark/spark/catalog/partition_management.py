@@ -152,7 +152,7 @@ class PartitionsProxy(AnswerProxy):
     def _values(self, ident: JavaObject) -> dict[str, Any]:
         # fewer values than partition columns stand for all partitions that begin with them (see `parser`)
         fields = self.loaded.table.schema.partition_fields[: ident.numFields()]
-        return {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
+        return partition_values(ident, fields)
 
     def _no_such_partition(self, ident: JavaObject) -> JavaThrownError:
         table = self.gateway.identifier([], self.loaded.name)
@@ -195,6 +195,11 @@ def _catalyst(value: Any) -> Any:
     if isinstance(value, datetime.date):
         return (value - _EPOCH).days
     return value
+
+
+def partition_values(row: JavaObject, fields: Sequence[t.DataField]) -> dict[str, Any]:
+    """The values of a row of Catalyst, whose columns are these fields."""
+    return {field.name: _value(row, index, field.type) for index, field in enumerate(fields)}
 
 
 def _value(row: JavaObject, index: int, data_type: t.DataType) -> Any:

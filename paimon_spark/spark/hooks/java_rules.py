@@ -19,6 +19,8 @@
 `STREAM_COLUMNS`        Spark pushes neither columns nor filters down into a stream. In the plan of each batch the rule
                         finds our stream below a projection and filters, asks it for one that reads less, and puts that
                         one in its place.
+`install_format_        An overwrite of the written partitions of a format table becomes one by an option.
+overwrites`
 `install_view_columns`  Spark keeps names by which it finds the columns of a view in its query; Paimon keeps none.
 `VARIANT_PATHS`         Scans are given which paths of VARIANT columns a query touches (`read.variant_paths`).
 ======================= ===============================================================================================
@@ -36,6 +38,7 @@ from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import java_class, sources
 from paimon_spark.spark.jvm.rules import add_optimizer_rule, add_rule, add_strategy
+from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
 
 Install = Callable[[Gateway, JavaObject], None]
 """Puts something into a session state, if it is not there; errors as of `add_optimizer_rule`."""
@@ -100,6 +103,12 @@ def install_streamed_tables(gateway: Gateway, state: JavaObject) -> None:
         catalogs = ("org.apache.spark.sql.connector.catalog.CatalogManager", state.catalogManager())
         mark = ("java.lang.String", STREAMED)
         add_rule(gateway, state, (compat.HINT_RULES,), "PaimonStreamedTables", catalogs, mark)
+
+
+def install_format_overwrites(gateway: Gateway, state: JavaObject) -> None:
+    """Let overwrites of the written partitions of format tables be V1 writes."""
+    lists, mode = (compat.HINT_RULES, compat.RESOLUTION_RULES), ("java.lang.String", OVERWRITE_MODE)
+    add_rule(gateway, state, lists, "PaimonFileOverwrites", mode)
 
 
 def install_view_columns(gateway: Gateway, state: JavaObject) -> None:

@@ -18,6 +18,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from paimon_spark.commit.commit_metrics import measured_commits
 from paimon_spark.commit.row_counts import counting
 from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.spark.catalog.format_table import FormatTableProxy
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
@@ -89,6 +90,10 @@ class StatementProxy(Proxy):
         if isinstance(table, SystemTableProxy):
             raise UnsupportedError(
                 f"rows of system table {table.table_name} cannot be {_VERBS[kind]}: it is for reading"
+            )
+        if isinstance(table, FormatTableProxy):
+            raise UnsupportedError(
+                f"rows of format table {table.table_name} cannot be {_VERBS[kind]}: INSERT OVERWRITE replaces them"
             )
         if not isinstance(table, TableProxy) or relation.identifier().isEmpty():
             return statement

@@ -24,6 +24,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
 ``["bucketed batch", batch, [...]]``  that batch, its partitions with their buckets (`bucketed_scan`)
 ``["v1 table", {...}]``               a ``V1Table`` of Spark's own: a view, or a table that Spark's sources read
+``["file scan", {...}]``              a ``ScanBuilder`` of one of Spark's own sources of files (`format_table`)
 ``["partitions of", batch]``          its ``InputPartition[]``; its ``createReaderFactory`` is answered from then on
 ``["metrics", [[kind, name, text]]]`` ``CustomMetric[]`` (`node_metrics`); ``["metric values", {...}]``
                                       ``CustomTaskMetric[]``

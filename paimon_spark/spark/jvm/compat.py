@@ -259,6 +259,16 @@ CACHED_PLANS = SparkField(CACHE.name, ("cachedData",))
 CACHE_BUILDER = SparkClass(f"{_SQL}.execution.columnar.CachedRDDBuilder", methods=("logicalPlan",))
 REPLACE_EXPRESSIONS = SparkClass(f"{_SQL}.catalyst.optimizer.ReplaceExpressions", methods=("apply",), is_object=True)
 EXTRACT_PYTHON_UDFS = SparkClass(f"{_SQL}.execution.python.ExtractPythonUDFs", methods=("apply",), is_object=True)
+PARTITION_SPEC = SparkClass(f"{_SQL}.execution.datasources.PartitionSpec", constructors=(2,), methods=("emptySpec",))
+PARTITION_PATH = SparkClass(f"{_SQL}.execution.datasources.PartitionPath", constructors=(2,))
+PARTITION_VALUES = SparkClass(
+    f"{_SQL}.execution.datasources.PartitioningUtils", methods=("castPartValueToDesiredType",)
+)
+PATH_NAMES = SparkClass(f"{_SQL}.catalyst.catalog.ExternalCatalogUtils", methods=("unescapePathName",))
+FILE_SCANS = tuple(
+    SparkClass(f"{_SQL}.execution.datasources.v2.{name.lower()}.{name}ScanBuilder", constructors=(5,))
+    for name in ("CSV", "Json", "Orc", "Parquet", "Text")
+)
 OVERWRITE = SparkClass(
     f"{_PLANS}.OverwriteByExpression", methods=("analyzedQuery", "byPosition", "copy", "write", "writeOptions")
 )
@@ -359,7 +369,7 @@ WRITE_INFO = SparkClass(f"{_SQL}.connector.write.LogicalWriteInfoImpl", construc
 FILE_PARTITION = SparkClass(f"{_SOURCES}.FilePartition", constructors=(2,))
 PARTITIONED_FILE = SparkClass(f"{_SOURCES}.PartitionedFile", constructors=(8,))
 SPARK_PATH = SparkClass("org.apache.spark.paths.SparkPath", methods=("fromPathString",))
-FILE_INDEX = SparkClass(f"{_SOURCES}.InMemoryFileIndex", constructors=(7,))
+FILE_INDEX = SparkClass(f"{_SOURCES}.InMemoryFileIndex", constructors=(7,), methods=("leafDirToChildrenFiles",))
 NO_FILE_CACHE = SparkClass(f"{_SOURCES}.NoopCache", is_object=True)
 PARQUET_SCAN_BUILDER = SparkClass(
     f"{_SOURCES}.v2.parquet.ParquetScanBuilder", methods=("build", "pushedDataFilters_$eq"), constructors=(5,)

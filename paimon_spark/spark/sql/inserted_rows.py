@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
@@ -97,7 +97,7 @@ def inserted_rows(target: InsertTarget, insert: Insert, rows: DataFrame, *, ansi
     if rules is not None:
         merged = with_columns(merged, from_spark_struct(typed_columns(rows.schema, merged)), rules)
     fields = {field.name: field for field in to_spark_struct(merged.fields).fields}
-    static = _static_values(target, insert)
+    static = static_values(target, insert)
     known = {column.lower() for column in target.schema.field_names}
     added = [] if rules is None else [column for column in rows.columns if column.lower() not in known]
     if insert.by_name:
@@ -133,7 +133,7 @@ def replaced_options(target: InsertTarget, insert: Insert, rows: DataFrame) -> d
     """
     if insert.replace_where is not None:
         return {REPLACE_WHERE: insert.replace_where}
-    static = _static_values(target, insert)
+    static = static_values(target, insert)
     dynamic = is_dynamic_overwrite(
         asks_for_dynamic(insert.options),
         target.settings,
@@ -143,12 +143,18 @@ def replaced_options(target: InsertTarget, insert: Insert, rows: DataFrame) -> d
     )
     if dynamic or not static:
         return overwrite_option(dynamic=dynamic)
-    literals = [assigned_literal(value, rows.schema[column], ansi=True) for column, value in static.items()]
-    values = rows.sparkSession.range(1).select(*literals).collect()[0].asDict()
+    values = literals_of(static, rows)
     return {REPLACE_WHERE: " AND ".join(_equals(column, values[column]) for column in static)}
 
 
-def _static_values(target: InsertTarget, insert: Insert) -> dict[str, str]:
+def literals_of(static: Mapping[str, str], rows: DataFrame) -> dict[str, Any]:
+    """Return the values of `static_values` in the types of the columns of rows; Spark evaluates them."""
+    literals = [assigned_literal(value, rows.schema[column], ansi=True) for column, value in static.items()]
+    found: dict[str, Any] = rows.sparkSession.range(1).select(*literals).collect()[0].asDict()
+    return found
+
+
+def static_values(target: InsertTarget, insert: Insert) -> dict[str, str]:
     """Return the values of the PARTITION clause as SQL, by the table's names of the columns."""
     static = {_own_name(target.schema.field_names, column): value for column, value in insert.static.items()}
     unknown = [column for column in static if column not in target.schema.partition_keys]

@@ -15,6 +15,8 @@ from paimon_spark.metastore.opening import metastore_of
 from paimon_spark.options import canonical_options
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.spec.format_table import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
+from paimon_spark.table.metastore_catalog import ServedCatalog
 from paimon_spark.table.new_schema import names_of
 from paimon_spark.table.paths import is_path_name, plain_path
 from paimon_spark.table.table import create_table
@@ -29,17 +31,39 @@ PRIMARY_KEY = "primary-key"
 _NOT_COPIED = ("location", "path", "owner", "is_managed_location", "external", "table_type")
 
 
-def check_provider(provider: str | None) -> None:
-    """Refuse a format other than Paimon's.
+def format_of_provider(provider: str | None, options: Mapping[str, str], *, keeps_files: bool) -> str | None:
+    """Return the format of the format table that a statement defines; None for a table of Paimon's.
+
+    Args:
+        provider: what it says behind USING.
+        options: of the table: `type` = `format-table` says so too.
+        keeps_files: whether the catalog keeps format tables (`keeps_format_tables`).
 
     Raises:
-        UnsupportedError: the statement says USING something else.
+        UnsupportedError: the statement says USING something else, or the catalog keeps no such tables.
     """
-    if provider is not None and provider.lower() != "paimon":
+    given = None if provider is None or provider.lower() == "paimon" else provider.lower()
+    if given is None and options.get(TYPE, "").strip().lower() != FORMAT_TABLE:
+        return None
+    if not keeps_files and given is None:
         raise UnsupportedError(
-            f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: [paimon]. For a table "
-            "of Spark's own name it whole: spark_catalog.<database>.<table>"
+            "This catalog currently does not support format tables ('type' = 'format-table'): use a catalog with "
+            "'metastore' = 'rest', or a table of Spark's own, spark_catalog.<database>.<table>."
         )
+    supported = ["paimon", *(FORMATS if keeps_files else ())]
+    if given is not None and given not in supported:
+        more = "" if keeps_files else " Catalogs with 'metastore' = 'rest' keep tables of plain files, too."
+        raise UnsupportedError(
+            f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: "
+            f"[{', '.join(supported)}]. For a table of Spark's own name it whole: "
+            f"spark_catalog.<database>.<table>{'.' if more else ''}{more}"
+        )
+    return given or options.get(FILE_FORMAT, "parquet").strip().lower()
+
+
+def keeps_format_tables(catalog: FilesystemCatalog | None) -> bool:
+    """Whether a catalog keeps tables of plain files, as in Java: one with a server does."""
+    return isinstance(catalog, ServedCatalog)
 
 
 def location_option(catalog: str, options: Mapping[str, str], own: str, given: str | None) -> dict[str, str]:

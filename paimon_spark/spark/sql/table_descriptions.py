@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 from paimon_spark.spark.sql.column_defaults import default_sql, struct_with_defaults
 from paimon_spark.spec import data_types as paimon
 from paimon_spark.spec.filter_text import literal_text, quoted_name
+from paimon_spark.spec.format_table import FILE_FORMAT, TYPE, is_format_table
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
 from paimon_spark.table.nullability import fields_as_stored
 from paimon_spark.table.paths import is_path_name
@@ -134,7 +135,7 @@ def described_table(table: FileStoreTable, name: Sequence[str], *, extended: boo
             ("Name", ".".join(name), ""),
             *([("Comment", schema.comment, "")] if schema.comment is not None else []),
             ("Location", table.path, ""),
-            ("Provider", "paimon", ""),
+            ("Provider", _provider(schema), ""),
             *([("Owner", schema.options[_OWNER], "")] if _OWNER in schema.options else []),
             ("Table Properties", f"[{properties}]", ""),
         ]
@@ -156,18 +157,24 @@ def create_statement(table: FileStoreTable, name: Sequence[str]) -> str:
         text += "" if column.nullable else " NOT NULL"
         text += "" if default is None else f" DEFAULT {default}"
         columns.append(text + (f" COMMENT {literal_text(field.description)}" if field.description else ""))
-    statement = f"CREATE TABLE {'.'.join(name)} (\n" + ",\n".join(columns) + ")\nUSING paimon\n"
+    statement = f"CREATE TABLE {'.'.join(name)} (\n" + ",\n".join(columns) + f")\nUSING {_provider(schema)}\n"
     if schema.partition_keys:
         statement += f"PARTITIONED BY ({', '.join(quoted_name(key) for key in schema.partition_keys)})\n"
     if schema.comment is not None:
         statement += f"COMMENT {literal_text(schema.comment)}\n"
     if is_path_name(name[-1]):
         statement += f"LOCATION {literal_text(table.path)}\n"
-    options = [(key, value) for key, value in shown_properties(table) if key != _PATH]
+    unshown = (_PATH, TYPE, FILE_FORMAT) if is_format_table(schema) else (_PATH,)
+    options = [(key, value) for key, value in shown_properties(table) if key not in unshown]
     if options:
         pairs = ",\n".join(f"  {literal_text(key)} = {literal_text(value)}" for key, value in options)
         statement += f"TBLPROPERTIES (\n{pairs})\n"
     return statement
+
+
+def _provider(schema: TableSchema) -> str:
+    """What USING says of a table."""
+    return schema.options.get(FILE_FORMAT, "parquet") if is_format_table(schema) else "paimon"
 
 
 def _type_sql(data_type: DataType) -> str:

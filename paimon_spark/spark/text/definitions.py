@@ -13,13 +13,15 @@ from paimon_spark.errors import SchemaError, UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct, saved_columns
 from paimon_spark.spark.source.source_options import OPERATION, refuse_system_table
 from paimon_spark.spark.sql.column_defaults import stored_default
+from paimon_spark.spark.sql.inserted_rows import Insert
 from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
     check_drop,
-    check_provider,
     check_rename,
     copied_options,
     create_named_table,
+    format_of_provider,
+    keeps_format_tables,
     key_option,
     location_option,
     unsupported_constraint,
@@ -36,10 +38,13 @@ from paimon_spark.spark.sql.warehouses import (
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.format_tables import insert_into_files
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import run_query
+from paimon_spark.spec.format_table import is_format_table
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.adopted_schema import columns_or_there
+from paimon_spark.table.format_table import format_schema
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.undo_create import undo_create
 
@@ -63,6 +68,7 @@ class Definition:
     comment: str | None = None
     query: Cursor | None = None
     location: str | None = None
+    provider: str | None = None
 
 
 def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
@@ -96,10 +102,14 @@ def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
         raise table_not_found(name.parts)
     like = cursor.take("LIKE")
     schema, rows = _like(context, cursor, name) if like else _new_schema(context, cursor, name, replaces=exists)
-    if exists:
-        replace_table(name.load(), schema)
+    catalog = context.known.catalogs.get(name.catalog_name)
+    table = name.load() if exists else None
+    if table is not None and (is_format_table(schema) or is_format_table(table.schema)) and catalog is not None:
+        catalog.drop_table(name.database, name.table)
+        create_named_table(catalog, name.database, name.table, schema, name.options)
+    elif table is not None:
+        replace_table(table, schema)
     else:
-        catalog = context.known.catalogs.get(name.catalog_name)
         create_named_table(catalog, name.database, name.table, schema, name.options)
     if rows is not None:
         _fill(context, name, rows, _operation(creates=creates, replaces=replaces), drop=not exists)
@@ -117,13 +127,18 @@ def _new_schema(
     if definition.query is not None:
         if columns:
             raise UnsupportedError("CREATE TABLE … AS SELECT takes its columns from the query: leave the list out")
-        latest = name.load().snapshots.latest_id() if replaces else None
+        replaced = name.load() if replaces else None
+        latest = None if replaced is None or is_format_table(replaced.schema) else replaced.snapshots.latest_id()
         pinned = {} if latest is None else {name.path: latest}
         rows = run_query(replace(context, pinned=pinned), definition.query)
         columns = saved_columns(rows.schema)
+    keys, comment = definition.partition_by, definition.comment
+    catalog = None if name.is_path else context.known.catalogs.get(name.catalog_name)
+    found = format_of_provider(definition.provider, options, keeps_files=keeps_format_tables(catalog))
+    if found is not None:
+        return format_schema(columns, options, format_name=found, partition_keys=keys, comment=comment), rows
     fields = columns_or_there(columns, options, name.options)
-    schema = new_table_schema(fields, options, partition_keys=definition.partition_by, comment=definition.comment)
-    return schema, rows
+    return new_table_schema(fields, options, partition_keys=keys, comment=comment), rows
 
 
 def _own_options(context: Context, definition: Definition, name: TableName) -> dict[str, str]:
@@ -148,6 +163,11 @@ def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchem
     given = _definition(context, cursor)
     schema = source.load().schema
     options = _with_defaults(context, name, copied_options(schema.options) | _own_options(context, given, name))
+    catalog = None if name.is_path else context.known.catalogs.get(name.catalog_name)
+    found = format_of_provider(given.provider, options, keeps_files=keeps_format_tables(catalog))
+    if found is not None:
+        keys, comment = schema.partition_keys, given.comment or schema.comment
+        return format_schema(schema.fields, options, format_name=found, partition_keys=keys, comment=comment), None
     return new_table_schema(
         schema.fields,
         options,
@@ -166,6 +186,15 @@ def _operation(*, creates: bool, replaces: bool) -> Operation:
 
 def _fill(context: Context, name: TableName, rows: DataFrame, operation: Operation, *, drop: bool) -> None:
     filled = False
+    table = name.load()
+    if is_format_table(table.schema):
+        try:
+            insert_into_files(context, name, table, Insert(name.parts, overwrite=False), rows)
+            filled = True
+        finally:
+            if not filled:
+                context.known.catalogs[name.catalog_name].drop_table(name.database, name.table)
+        return
     try:
         PaimonTable.for_path(context.spark, name.path, **name.options).append(rows, **{OPERATION: operation.value})
         filled = True
@@ -182,7 +211,7 @@ def _definition(context: Context, cursor: Cursor) -> Definition:
         found = replace(found, columns=_columns(context, cursor.group(), keys))
     while not cursor.at_end():
         if cursor.take("USING"):
-            check_provider(cursor.identifier())
+            found = replace(found, provider=cursor.identifier())
         elif cursor.take("PARTITIONED", "BY"):
             names, columns = _partition_columns(context, cursor.group())
             found = replace(found, partition_by=names, columns=(*found.columns, *columns))

@@ -22,8 +22,10 @@ from paimon_spark.spark.sql.warehouses import TableName, analysis_error, quoted,
 from paimon_spark.spark.statements.cursor import Cursor, Kind
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.format_tables import shown_partitions
 from paimon_spark.spark.text.inserts import target
 from paimon_spark.spark.text.partition_clauses import partition_values
+from paimon_spark.spec.format_table import is_format_table
 from paimon_spark.table.two_branches import live_partitions, matching_partitions
 
 if TYPE_CHECKING:
@@ -114,8 +116,11 @@ def run_show_partitions(context: Context, cursor: Cursor) -> DataFrame | None:
         )
     wanted = partition_values(context, table, cursor.group()) if cursor.take("PARTITION") else {}
     cursor.finish()
-    found = matching_partitions(table, wanted, live_partitions(table))
-    rows = sorted(partition_text(table, values) for values in found)
+    if is_format_table(table.schema):
+        rows = shown_partitions(table, wanted)
+    else:
+        found = matching_partitions(table, wanted, live_partitions(table))
+        rows = sorted(partition_text(table, values) for values in found)
     return rows_frame(context, (ResultColumn("partition", nullable=False),), [(row,) for row in rows])
 
 

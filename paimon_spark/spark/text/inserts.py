@@ -21,8 +21,10 @@ from paimon_spark.spark.sql.warehouses import (
 from paimon_spark.spark.statements.cursor import Cursor, Kind
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.format_tables import insert_into_files
 from paimon_spark.spark.text.queries import run_query, write_options
 from paimon_spark.spark.text.view_rows import view_named
+from paimon_spark.spec.format_table import is_format_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,6 +58,9 @@ def run_insert(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         return run_query(context, query, before=head + " ", whole=cursor.text)
     table = written_table(context, name)
     query = _with_defaults(query, query_columns(table.schema, statement), table)
+    if is_format_table(table.schema):
+        insert_into_files(context, name, table, statement, run_query(context, query))
+        return empty(context)
     counts = insert_rows(context, name, table, statement, run_query(context, query))
     return counted(context, counts, "num_affected_rows", "num_inserted_rows")
 

@@ -17,7 +17,9 @@ from paimon_spark.spark.sql.table_partitions import (
 from paimon_spark.spark.sql.warehouses import analysis_error
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.format_tables import refuse_partition_change, truncate_files
 from paimon_spark.spec.data_types import LocalZonedTimestampType
+from paimon_spark.spec.format_table import is_format_table
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -29,6 +31,7 @@ def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cur
     Raises:
         AnalysisException: there is no such partition, its clause names all columns, and `tolerant` is not given.
     """
+    refuse_partition_change(table, "DROP PARTITION")
     clauses = [partition_values(context, table, spec) for spec in specs]
     _refuse(specs, [] if tolerant else missing_partitions(table, clauses))
     empty_partitions(table, clauses)
@@ -44,6 +47,7 @@ def add_partition_clauses(
             given.
         UnsupportedError: a clause has a LOCATION.
     """
+    refuse_partition_change(table, "ADD PARTITION")
     clauses = [partition_values(context, table, spec) for spec in specs]
     keys = table.schema.partition_keys
     partial = next((at for at, values in enumerate(clauses) if len(values) < len(keys)), None)
@@ -94,7 +98,10 @@ def partition_values(context: Context, table: FileStoreTable, spec: Cursor) -> d
 
 def truncate(context: Context, table: FileStoreTable, spec: Cursor | None) -> None:
     """Delete all rows of a table, or those of the partitions that a PARTITION clause names."""
-    if spec is None:
+    if is_format_table(table.schema):
+        wanted = None if spec is None else partition_values(context, table, spec)
+        truncate_files(table, wanted, "" if spec is None else spec.source())
+    elif spec is None:
         truncate_table(table)
     else:
         clauses = [partition_values(context, table, spec)]

@@ -47,6 +47,7 @@ from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
 from paimon_spark.spark.statements.query_trees import NotUnderstoodError, Query, TableReference, read_query
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.text.context import Context, escaped
+from paimon_spark.spark.text.format_tables import rows_of_files
 from paimon_spark.spark.text.view_rows import rows_of_view, view_named
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.time_travel import has_time_travel
@@ -331,6 +332,9 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
         return rows_of_view(context, read.name, read.view, _rows_of_text).alias(read.name.table)
     if system_table_in(read.name) is not None:
         _check_system_table(read)
+    files = rows_of_files(context.spark, read.name, read.name.load(), read.options)
+    if files is not None:
+        return files.alias(read.name.table)
     activate(context.spark)
     reader = context.spark.read.format("paimon").options(**read.name.options).options(**layered(read.options, options))
     return reader.load(read.name.path).alias(read.name.table)
@@ -411,6 +415,10 @@ def _frames(
             continue
         options = dict(read.options)
         table = read.name.load()
+        files = rows_of_files(context.spark, read.name, table, options)
+        if files is not None:
+            frames[read.key] = files
+            continue
         if system_table_in(read.name) is None:
             schema = at_version(table, options).schema
             fields = schema.fields

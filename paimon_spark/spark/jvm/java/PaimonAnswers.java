@@ -131,6 +131,8 @@ final class PaimonAnswers {
             return PaimonMetrics.values((Map) value);
         } else if (tag.equals("v1 table")) {
             return PaimonV1Tables.table((Map) value);
+        } else if (tag.equals("file scan")) {
+            return PaimonFileScans.builder((Map) value);
         } else if (tag.equals("offset")) {
             return new PaimonOffset((String) value);
         } else if (tag.equals("limit")) {

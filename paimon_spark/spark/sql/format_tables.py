@@ -1,0 +1,173 @@
+"""Tables of plain files, which Spark's own sources read and write: with which options, and how a write replaces files.
+
+The options of Spark's sources are those of the table, with Paimon's names for them translated as the official connector
+does (``FormatTableCatalog``). A write goes to a hidden directory first. When all its files are there they are moved to
+their places, and then the files that they replace are deleted: a query that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
+from paimon_spark.storage.confinement import ConfinedFileIO
+from paimon_spark.storage.file_io import FsspecFileIO
+from paimon_spark.storage.hadoop_options import hadoop_options
+from paimon_spark.storage.store_options import scheme_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.table.format_table import FormatPartition, FormatTable
+
+_CSV: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "sep": (("csv.field-delimiter", "field-delimiter", "seq", "delimiter", "sep"), ","),
+    "lineSep": (("csv.line-delimiter", "lineSep"), "\n"),
+    "quote": (("csv.quote-character", "quote"), '"'),
+    "escape": (("csv.escape-character", "escape"), "\\"),
+    "header": (("csv.include-header", "header"), "false"),
+    "nullValue": (("csv.null-literal", "nullValue"), ""),
+    "mode": (("csv.mode", "mode"), "PERMISSIVE"),
+}
+_TEXT: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {"lineSep": (("text.line-delimiter", "lineSep"), "\n")}
+_COMPRESSION: Final = ("file.compression", "format-table.file.compression", "compression")
+_DEFAULT_COMPRESSION: Final = {"parquet": "snappy", "orc": "zstd"}
+
+
+def source_options(table: FormatTable) -> dict[str, str]:
+    """The options with which Spark's source of the format reads the files."""
+    own = {key.lower(): text for key, text in table.schema.options.items()}
+    found = {key: text for key, text in table.schema.options.items() if key != "path"}
+    named = {"csv": _CSV, "text": _TEXT}.get(table.format, {})
+    for key, (names, default) in named.items():
+        given = next((own[name.lower()] for name in names if name.lower() in own), default)
+        found = {name: text for name, text in found.items() if name.lower() != key.lower()}
+        found[key] = given
+    return {**found, **_store_options(table)}
+
+
+def write_options(table: FormatTable) -> dict[str, str]:
+    """The options with which Spark's source of the format writes files."""
+    own = table.schema.options
+    default = _DEFAULT_COMPRESSION.get(table.format, "none")
+    compression = next((own[key] for key in _COMPRESSION if own.get(key)), default)
+    return {**source_options(table), "compression": compression}
+
+
+def _store_options(table: FormatTable) -> dict[str, str]:
+    """Settings of Hadoop for the store of the table; none where the session's own count."""
+    inner = table.file_io.inner if isinstance(table.file_io, ConfinedFileIO) else table.file_io
+    if not isinstance(inner, FsspecFileIO):
+        return {}
+    given = inner.storage_options if inner.session is None else inner.session.given
+    bucket = table.path.partition("://")[2].partition("/")[0]
+    found = hadoop_options(inner.scheme, given, {bucket})
+    if found is None:
+        raise UnsupportedError(
+            f"Spark's own sources read and write format table {table.path}, and cannot be given the options of its "
+            "store: set them in the session (spark.hadoop.fs.…) instead."
+        )
+    return {**found, "fs.s3a.impl.disable.cache": "true"} if found else {}
+
+
+def spark_path(path: str) -> str:
+    """A path as Hadoop knows it."""
+    scheme = scheme_of(path)
+    return f"s3a{path[len(scheme) :]}" if scheme in ("s3", "s3n") else path
+
+
+def plain_struct(table: FormatTable) -> StructType:
+    """The columns as Spark's sources take them: text without a length."""
+    return to_spark_struct(table.schema.fields)
+
+
+def rows_of(spark: SparkSession, table: FormatTable) -> DataFrame:
+    """The rows of a table, by Spark's own source, on any session."""
+    struct, keys = plain_struct(table), [field.name for field in table.partition_fields]
+    data = StructType([field for field in struct.fields if field.name not in keys])
+    reader = spark.read.format(table.format).options(**source_options(table)).schema(data)
+    if not keys:
+        return reader.load(spark_path(table.path)) if table.files() else spark.createDataFrame([], struct)
+    found: DataFrame | None = None
+    for partition in table.partitions():
+        if not table.files(partition.path):
+            continue
+        values = [
+            sf.lit(value).cast(struct[key].dataType).alias(key)
+            for key, value in zip(keys, partition.values, strict=True)
+        ]
+        read = reader.load(spark_path(partition.path)).select("*", *values)
+        rows = read.select(*(quoted_name(name) for name in struct.names))
+        found = rows if found is None else found.unionAll(rows)
+    return spark.createDataFrame([], struct) if found is None else found
+
+
+Replaced = Callable[[Sequence[str]], Sequence[str]]
+"""Given the directories that get files, says which files go."""
+
+
+def nothing(_homes: Sequence[str]) -> list[str]:
+    """An append."""
+    return []
+
+
+def everything(table: FormatTable) -> Replaced:
+    """An overwrite of the whole table."""
+    return lambda _: table.files()
+
+
+def written_partitions(table: FormatTable) -> Replaced:
+    """An overwrite of the partitions that appear in the rows."""
+    if not table.partition_fields:
+        return everything(table)
+    return lambda homes: [file for home in homes for file in table.files(f"{table.path}/{home}")]
+
+
+def where(table: FormatTable, condition: Predicate) -> Replaced:
+    """An overwrite of the partitions for which a condition is true."""
+    return lambda _: [file for partition in table.matching(condition) for file in table.files(partition.path)]
+
+
+def write_rows(table: FormatTable, rows: DataFrame, replaced: Replaced = nothing) -> None:
+    """Write rows, whose columns are those of the table in its order."""
+    staged = f"{table.path}/.staging-{uuid.uuid4()}"
+    keys = [field.name for field in table.partition_fields]
+    writer = rows.toDF(*table.schema.field_names).write.format(table.format).options(**write_options(table))
+    done = False
+    try:
+        (writer.partitionBy(*keys) if keys else writer).mode("append").save(spark_path(staged))
+        table.take_in(staged, replaced)
+        done = True
+    finally:
+        if not done:
+            table.file_io.delete_quietly(staged, recursive=True)
+
+
+def shown_partitions(table: FormatTable, partitions: Sequence[FormatPartition]) -> list[str]:
+    """What SHOW PARTITIONS shows of partitions, sorted."""
+    fields = table.partition_fields
+    return sorted(
+        "/".join(
+            f"{escape_path_name(field.name)}="
+            + escape_path_name(partition_value_text(value, field.type, legacy=False, default_name="null"))
+            for field, value in zip(fields, partition.values, strict=True)
+        )
+        for partition in partitions
+    )
+
+
+def unsupported_partition_change(statement: str, name: str) -> UnsupportedError:
+    """The error of ADD PARTITION and the like."""
+    return UnsupportedError(
+        f"{statement} is not supported for format table {name}: its directories say which partitions there are. "
+        "INSERT makes them; TRUNCATE TABLE … PARTITION empties them."
+    )

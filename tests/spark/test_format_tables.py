@@ -1,0 +1,94 @@
+"""Format tables of a REST catalog, by both fronts: Spark's own sources read and write their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from tests.support.rest_server import RestServer
+from tests.support.warehouses import FRONTS, Run, run_by
+
+pytestmark = pytest.mark.spark
+FORMATS = ("csv", "json", "orc", "parquet")
+of_catalog = pytest.mark.parametrize("run", ["catalog"], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession, rest: RestServer) -> SparkSession:
+    options = {key: text for key, text in rest.options().items() if key != "warehouse"}
+    found = spark.newSession()
+    paimon_spark.register_catalog(found, "r", warehouse="wh", **options)
+    paimon_spark.sql(found, "SELECT 1", warehouse="wh", catalog="r", **options)
+    return found
+
+
+@pytest.fixture(params=FRONTS)
+def run(request: pytest.FixtureRequest, session: SparkSession) -> Iterator[Run]:
+    run = run_by(session, request.param)
+    run("CREATE DATABASE r.f")
+    yield run
+    for row in run("SHOW TABLES IN r.f").collect():
+        run(f"DROP TABLE r.f.{row.tableName}")
+    run("DROP DATABASE r.f")
+
+
+def rows(run: Run, text: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in run(text).collect())
+
+
+def location(run: Run, name: str) -> Path:
+    described = {row.col_name: row.data_type for row in run(f"DESCRIBE EXTENDED r.f.{name}").collect()}
+    return Path(described["Location"].removeprefix("file:"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_table_without_partitions(run: Run, name: str) -> None:
+    run(f"CREATE TABLE r.f.t (id INT, name STRING, value DOUBLE) USING {name}")
+    assert rows(run, "SELECT * FROM r.f.t") == []
+    run("INSERT INTO r.f.t VALUES (1, 'a', 0.5), (2, 'b', 1.5)")
+    run("INSERT INTO r.f.t VALUES (3, NULL, 2.5)")
+    assert rows(run, "SELECT id, name FROM r.f.t") == [(1, "a"), (2, "b"), (3, None)]
+    assert rows(run, "SELECT name FROM r.f.t WHERE value > 1 AND id < 3") == [("b",)]
+    assert rows(run, "SELECT count(*) FROM r.f.t") == [(3,)]
+    assert {file.name.rpartition(".")[2] for file in location(run, "t").iterdir() if file.name[0] not in "._"} == {name}
+    run("INSERT OVERWRITE r.f.t SELECT id + 10, name, value FROM r.f.t WHERE id = 1")
+    assert rows(run, "SELECT * FROM r.f.t") == [(11, "a", 0.5)]
+    run("TRUNCATE TABLE r.f.t")
+    assert rows(run, "SELECT * FROM r.f.t") == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_table_with_partitions(run: Run, name: str, session: SparkSession) -> None:
+    run(f"CREATE TABLE r.f.t (id INT, day DATE, v STRING, p INT) USING {name} PARTITIONED BY (day, p)")
+    assert rows(run, "SELECT id, p FROM r.f.t WHERE p = 1") == []
+    run("INSERT INTO r.f.t VALUES (1, DATE '2026-01-01', 'a', 1), (2, DATE '2026-01-02', 'b', 2), (3, NULL, 'c', 3)")
+    place = location(run, "t")
+    assert sorted(folder.name for folder in place.iterdir() if folder.is_dir() and folder.name[0] != ".") == [
+        "day=2026-01-01", "day=2026-01-02", "day=__DEFAULT_PARTITION__",
+    ]  # fmt: skip
+    assert [tuple(row) for row in run("SELECT id, CAST(day AS STRING), v, p FROM r.f.t ORDER BY id").collect()] == [
+        (1, "2026-01-01", "a", 1), (2, "2026-01-02", "b", 2), (3, None, "c", 3),
+    ]  # fmt: skip
+    assert rows(run, "SELECT v FROM r.f.t WHERE p > 1 AND day IS NOT NULL") == [("b",)]
+    assert rows(run, "SELECT id FROM r.f.t WHERE day = DATE '2026-01-01' AND v = 'a'") == [(1,)]
+    run("INSERT OVERWRITE r.f.t PARTITION (p = 1, day = DATE '2026-01-01') VALUES (5, 'x')")
+    assert rows(run, "SELECT id, p FROM r.f.t") == [(2, 2), (3, 3), (5, 1)]
+    run("INSERT INTO r.f.t PARTITION (p = 2, day) VALUES (6, DATE '2026-01-02', 'y')")
+    assert [row[0] for row in run("SHOW PARTITIONS r.f.t").collect()][:2] == [
+        "day=2026-01-01/p=1", "day=2026-01-02/p=2",
+    ]  # fmt: skip
+    assert [row[0] for row in run("SHOW PARTITIONS r.f.t PARTITION (p = 2)").collect()] == ["day=2026-01-02/p=2"]
+    session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        run("INSERT OVERWRITE r.f.t VALUES (7, DATE '2026-01-02', 'z', 2)")
+    finally:
+        session.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert rows(run, "SELECT id, p FROM r.f.t") == [(3, 3), (5, 1), (7, 2)]
+    run("TRUNCATE TABLE r.f.t PARTITION (p = 2, day = DATE '2026-01-02')")
+    assert rows(run, "SELECT id, p FROM r.f.t") == [(3, 3), (5, 1)]
+    run("INSERT OVERWRITE r.f.t VALUES (8, DATE '2026-01-02', 'z', 2)")
+    assert rows(run, "SELECT id, p FROM r.f.t") == [(8, 2)]
