@@ -44,9 +44,8 @@ from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, postponed_writer
 from paimon_spark.spec.predicate import Predicate, evaluate, fields
-from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.cross_partition_update import (

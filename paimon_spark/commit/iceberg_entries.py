@@ -16,7 +16,7 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.binary_row import decode_rows
 from paimon_spark.spec.data_types import DecimalType
 from paimon_spark.spec.iceberg.manifests import Content, IcebergEntry, IcebergFile, Status
-from paimon_spark.spec.iceberg.publishable import publishes_vectors
+from paimon_spark.spec.iceberg.metadata import publishes_vectors
 from paimon_spark.spec.iceberg.types import has_bounds, is_nan, plain_values, value_bytes
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, FileKind, ManifestEntry
 from paimon_spark.spec.stats import decode_stats

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, PaimonError
-from paimon_spark.spec.file_location import plain_path
+from paimon_spark.spec.file_names import plain_path
 from paimon_spark.spec.iceberg.manifests import Content, IcebergEntry, IcebergManifest, ManifestFormat
 from paimon_spark.spec.iceberg.metadata import (
+    CODECS,
+    COMPRESSION,
+    VERSION,
     VERSION_HINT,
     IcebergMetadata,
     is_iceberg_name,
@@ -18,7 +21,6 @@ from paimon_spark.spec.iceberg.metadata import (
     metadata_name,
     name_of,
 )
-from paimon_spark.spec.iceberg.publishable import CODECS, COMPRESSION, VERSION
 from paimon_spark.table.iceberg_location import metadata_directory, metadata_io
 
 if TYPE_CHECKING:

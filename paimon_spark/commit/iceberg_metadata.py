@@ -30,6 +30,7 @@ from paimon_spark.spec.iceberg.manifests import (
 )
 from paimon_spark.spec.iceberg.metadata import (
     RETIRE_PENDING,
+    VERSION,
     Counts,
     IcebergMetadata,
     Inherited,
@@ -42,7 +43,6 @@ from paimon_spark.spec.iceberg.metadata import (
     metadata_name,
     refs_of,
 )
-from paimon_spark.spec.iceberg.publishable import VERSION
 from paimon_spark.spec.iceberg.types import Json, iceberg_schema, is_nan, value_from_bytes
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
 from paimon_spark.table.iceberg_location import publishes

@@ -21,7 +21,7 @@ from paimon_spark.spec.avro_codec import RECORDS_PER_BLOCK, encode_index_manifes
 from paimon_spark.spec.avro_container import pack_block, write_packed
 from paimon_spark.spec.binary_row import decode_rows, encode_rows
 from paimon_spark.spec.file_names import index_file_names, index_manifest_names, manifest_list_names, manifest_names
-from paimon_spark.spec.hash_index import encode_hash_index
+from paimon_spark.spec.hashing import encode_hash_index
 from paimon_spark.spec.key_order import column_ranks
 from paimon_spark.spec.manifest import HASH_INDEX, FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.table.scoped_value import ScopedValue
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from paimon_spark.commit.settings import CommitSettings, writer_version
 from paimon_spark.commit.statistics import inherited_statistics
 from paimon_spark.commit.strict_mode import CommittedChanges, check_strict
 from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError
-from paimon_spark.spec.hash_index import decode_hash_index
+from paimon_spark.spec.hashing import decode_hash_index
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
 from paimon_spark.table.commit_times import next_commit_millis

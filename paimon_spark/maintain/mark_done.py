@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.spec.file_names import renewed_success_file
 from paimon_spark.spec.partition_path import escape_path_name
-from paimon_spark.spec.success_file import renewed_success_file
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable

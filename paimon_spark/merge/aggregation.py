@@ -19,8 +19,8 @@ from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.merged_rows import MergedColumn, MergeInput, output_table, rows_table
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.value_aggregators import FirstNonNullValue, FirstValue, LastNonNullValue, LastValue
-from paimon_spark.spec.row_kind import RowKind, is_add, is_retract
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.special_fields import RowKind, is_add, is_retract
 
 _PASSING = (LastValue, LastNonNullValue, FirstValue, FirstNonNullValue)
 

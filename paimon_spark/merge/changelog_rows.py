@@ -14,7 +14,7 @@ from paimon_spark.merge.diff import equal_values
 from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, whole_column
-from paimon_spark.spec.row_kind import RowKind, is_add
+from paimon_spark.spec.special_fields import RowKind, is_add
 
 _SYSTEM = (SEQUENCE_NUMBER, VALUE_KIND)
 

@@ -15,7 +15,7 @@ from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.merged_rows import output_table, take_rows
 from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, sort_order, whole_column
-from paimon_spark.spec.row_kind import RowKind, is_add
+from paimon_spark.spec.special_fields import RowKind, is_add
 
 SIDE = "_SIDE"
 """Column of the input: 0 for rows of the earlier state, 1 for those of the later one."""

@@ -7,7 +7,7 @@ from paimon_spark.merge.aggregation import aggregation_for
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.partial_update import partial_update_for
 from paimon_spark.merge.winning_rows import Deduplicate, FirstRow
-from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
+from paimon_spark.spec.option_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.schema import TableSchema
 
 __all__ = ["KeyLayout", "MergeEngine", "merge_engine_for"]

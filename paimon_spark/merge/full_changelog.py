@@ -17,7 +17,7 @@ from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.segments import Indices
 from paimon_spark.merge.sort import VALUE_KIND, KeyOrder, sort_order, whole_column
-from paimon_spark.spec.row_kind import RowKind, is_add
+from paimon_spark.spec.special_fields import RowKind, is_add
 
 
 def merge_with_changelog(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from paimon_spark.merge.aggregators import Merged
 from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, whole_column
-from paimon_spark.spec.row_kind import is_retract
+from paimon_spark.spec.special_fields import is_retract
 
 Numbers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 """Numbers of rows."""

@@ -27,8 +27,8 @@ from paimon_spark.merge.sequence_groups import (
     parse_sequence_groups,
 )
 from paimon_spark.merge.value_aggregators import LastValue, valid_mask
-from paimon_spark.spec.row_kind import is_add
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.special_fields import is_add
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from paimon_spark.merge.aggregators import FieldState
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sequence_groups import RowSequences
 from paimon_spark.merge.value_aggregators import RowState, valid_mask
-from paimon_spark.spec.row_kind import RowKind, is_retract
+from paimon_spark.spec.special_fields import RowKind, is_retract
 
 NO_DELETES = (
     "By default, Partial update can not accept delete records, you can choose one of the following solutions:\n"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.merge.normalized_keys import NormalizedKey, normalized_keys, packed_normalized_keys
-from paimon_spark.spec.row_kind import is_add
+from paimon_spark.spec.special_fields import is_add
 
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"

@@ -17,7 +17,7 @@ from paimon_spark.errors import DataError
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.merged_rows import MergeInput, rows_table
 from paimon_spark.merge.segments import Indices, Segments
-from paimon_spark.spec.row_kind import is_add
+from paimon_spark.spec.special_fields import is_add
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.split import DiffSplit
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan
 from paimon_spark.spec.predicate import Predicate, fields, implied_by
-from paimon_spark.spec.row_kind import short_strings
-from paimon_spark.spec.special_fields import ROW_KIND, SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.spec.special_fields import ROW_KIND, SEQUENCE_NUMBER, VALUE_KIND, short_strings
 from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:

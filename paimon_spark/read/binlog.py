@@ -24,8 +24,7 @@ from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType
 from paimon_spark.spec.predicate import Predicate, fields
-from paimon_spark.spec.row_kind import RowKind
-from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit

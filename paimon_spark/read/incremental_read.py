@@ -23,8 +23,7 @@ from paimon_spark.read.split import DiffSplit
 from paimon_spark.read.split_read import partition_constants, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
-from paimon_spark.spec.row_kind import RowKind, without_retracts
-from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, RowKind, without_retracts
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit, SplitFile

@@ -18,8 +18,8 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.spec.data_types import MapType
 from paimon_spark.spec.file_index.answers import Answer, FileIndexes, may_match, tested
-from paimon_spark.spec.file_index.section import IndexDamageError
-from paimon_spark.spec.file_index.settings import index_settings
+from paimon_spark.spec.file_index.container import IndexDamageError
+from paimon_spark.spec.file_index.writer import index_settings
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.storage.store_options import redact
 from paimon_spark.table.data_layout import DataLayout

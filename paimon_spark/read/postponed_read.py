@@ -28,8 +28,8 @@ from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_generator import fair_share, generate_splits, split_files
 from paimon_spark.read.split_read import partition_constants, read_split, with_filter_columns
 from paimon_spark.read.stats_pruning import stats_mask
-from paimon_spark.spec.bucket import bucket_ids
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, postponed_writer
+from paimon_spark.spec.hashing import bucket_ids
 from paimon_spark.spec.predicate import Predicate, fields, implied_by
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER
 from paimon_spark.table.deletion_vectors import vectors_of

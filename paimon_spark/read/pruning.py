@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.bucket import bucket_ids
 from paimon_spark.spec.data_types import DoubleType, FloatType
+from paimon_spark.spec.hashing import bucket_ids
 from paimon_spark.spec.predicate import Leaf, Or, Predicate, split_and
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from paimon_spark.read.postponed_read import merges_postponed, postponed_splits,
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import enough_splits, generate_splits
 from paimon_spark.read.split_read import read_split
-from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
+from paimon_spark.spec.option_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.predicate import Always
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.deletion_vectors import vectors_of

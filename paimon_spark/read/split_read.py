@@ -22,8 +22,7 @@ from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
-from paimon_spark.spec.row_kind import without_retracts
-from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, without_retracts
 from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS
 from paimon_spark.table.data_layout import DataLayout
 

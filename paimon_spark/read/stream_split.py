@@ -15,8 +15,7 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.stream_expiry import stream_expiry_errors
-from paimon_spark.spec.row_kind import RowKind
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadSplit

@@ -19,12 +19,15 @@ from fastavro.schema import SchemaParseException
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
-from paimon_spark.spec.manifest import FileChange, IndexManifestEntry, ManifestEntry, ManifestFileMeta, RecordedFile
-from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.manifest_records import (
+from paimon_spark.spec.manifest import (
     INDEX_MANIFEST_VERSION,
     MANIFEST_VERSION,
+    FileChange,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
     Record,
+    RecordedFile,
     entry_record,
     index_entry_from_record,
     index_record,
@@ -32,6 +35,7 @@ from paimon_spark.spec.manifest_records import (
     manifest_record,
     recorded_from_record,
 )
+from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.manifest_walk import Blocks, walk_columns, walk_entries, walk_lists
 from paimon_spark.spec.metadata_schemas import Schema, SchemaCheck, plain_schema, schema_json
 

@@ -11,16 +11,16 @@ import pyarrow as pa
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.arrow_buffers import WORD_MASKS, BoolArray, IntArray, WordArray, unaligned_words
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.binary_row_layout import (
+from paimon_spark.spec.binary_row_values import (
     HEADER_BITS,
     MAX_INLINE_BYTES,
     WIDE_DECIMAL_BYTES,
     SlotKind,
+    decode_nested,
     fixed_bytes,
     null_bits_bytes,
     slot_kind,
 )
-from paimon_spark.spec.binary_row_values import decode_nested
 from paimon_spark.spec.data_types import DataType, LocalZonedTimestampType, TimestampType
 
 _ARITY_BYTES = 4

@@ -29,8 +29,14 @@ from paimon_spark.spec.arrow_buffers import (
     one_array,
 )
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.binary_row_layout import HEADER_BITS, MAX_INLINE_BYTES, SlotKind, null_bits_bytes, slot_kind
-from paimon_spark.spec.binary_row_values import encode_nested
+from paimon_spark.spec.binary_row_values import (
+    HEADER_BITS,
+    MAX_INLINE_BYTES,
+    SlotKind,
+    encode_nested,
+    null_bits_bytes,
+    slot_kind,
+)
 from paimon_spark.spec.data_types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
 
 

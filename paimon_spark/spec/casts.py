@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, SchemaError
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_type
-from paimon_spark.spec.cast_nested_text import nested_value
-from paimon_spark.spec.cast_numbers import cast_number
+from paimon_spark.spec.cast_numbers import cast_number, cast_time
 from paimon_spark.spec.cast_rules import (
     BINARIES,
     NESTED,
@@ -21,8 +20,7 @@ from paimon_spark.spec.cast_rules import (
     has_rule,
     same_type,
 )
-from paimon_spark.spec.cast_text import fit_binary, fit_text, from_text, to_text
-from paimon_spark.spec.cast_times import cast_time
+from paimon_spark.spec.cast_text import fit_binary, fit_text, from_text, nested_value, to_text
 from paimon_spark.spec.data_types import (
     ArrayType,
     BooleanType,

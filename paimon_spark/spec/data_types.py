@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from paimon_spark.spec.atomic_types import (
+from paimon_spark.spec.type_classes import (
     MAX_COMPACT_PRECISION,
     MAX_LENGTH,
+    ArrayType,
     BigIntType,
     BinaryType,
     BlobType,
     BooleanType,
     CharType,
+    DataField,
     DataType,
     DateType,
     DecimalType,
@@ -19,6 +21,9 @@ from paimon_spark.spec.atomic_types import (
     GeometryType,
     IntType,
     LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
     SmallIntType,
     TimestampType,
     TimeType,
@@ -26,13 +31,6 @@ from paimon_spark.spec.atomic_types import (
     VarBinaryType,
     VarCharType,
     VariantType,
-)
-from paimon_spark.spec.nested_types import (
-    ArrayType,
-    DataField,
-    MapType,
-    MultisetType,
-    RowType,
     VectorType,
     contains_type,
     holds_blobs,

@@ -1,20 +1,26 @@
-"""Hashes of rows: murmur3 of BinaryRows and Hive's, for whole columns (Java: ``MurmurHashUtils``, ``HiveHasher``)."""
+"""Hashes of rows: murmur3 of BinaryRows and Hive's, for whole columns (Java: ``MurmurHashUtils``, ``HiveHasher``).
+
+Bucket functions: which bucket a row's bucket key belongs to (Java: ``BucketFunction`` and its three kinds).
+
+HASH index files of dynamic buckets: the key hashes of one bucket as big-endian int32 (Java: ``HashIndexFile``).
+"""
 
 from __future__ import annotations
 
 import decimal
 from collections.abc import Sequence
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
 from paimon_spark.spec.arrow_buffers import ByteStrings, boolean_values, fixed_values, null_mask, one_array
 from paimon_spark.spec.binary_row import BinaryRows, encode_rows
-from paimon_spark.spec.binary_row_layout import SlotKind, slot_kind
-from paimon_spark.spec.data_types import DataType
+from paimon_spark.spec.binary_row_values import SlotKind, slot_kind
+from paimon_spark.spec.data_types import BigIntType, DataType, IntType
 
 HashArray = npt.NDArray[np.int32]
 
@@ -221,3 +227,81 @@ def hive_hash(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[Dat
     for column, data_type in zip(columns, types, strict=True):
         hashes = (hashes * 31 + _hive_column(column, data_type)) & _MASK
     return hashes.astype(np.uint32).view(np.int32)
+
+
+__all__ = ["BucketFunction", "bucket_ids", "buckets_of_hashes", "key_hashes"]
+
+
+class BucketFunction(StrEnum):
+    """Value of the option ``bucket-function.type``."""
+
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"
+
+
+def buckets_of_hashes(hashes: HashArray, num_buckets: int) -> HashArray:
+    """Return the bucket of each hash: the absolute value of Java's remainder (default function)."""
+    buckets: HashArray = np.abs(np.fmod(hashes, np.int32(num_buckets)))
+    return buckets
+
+
+def _mod(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], num_buckets: int) -> HashArray:
+    if len(columns) != 1 or not isinstance(types[0], IntType | BigIntType):
+        given = ", ".join(data_type.sql() for data_type in types)
+        raise OptionError(
+            "bucket key must have exactly one field of type INT or BIGINT in mod bucket function, "
+            f"but has {given}; set 'bucket-function.type' to 'default'."
+        )
+    # Java: a null key is read as the zero in its slot
+    values = pc.fill_null(columns[0].cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    buckets: HashArray = np.mod(values, num_buckets).astype(np.int32)
+    return buckets
+
+
+def bucket_ids(
+    columns: Sequence[pa.Array | pa.ChunkedArray],
+    types: Sequence[DataType],
+    num_buckets: int,
+    function: BucketFunction | str = BucketFunction.DEFAULT,
+) -> HashArray:
+    """Return the bucket of each row.
+
+    Args:
+        columns: bucket-key columns in their declared order, at least one, of equal length.
+        types: their data types.
+        num_buckets: bucket count of the rows' partition, at least 1.
+        function: the table's ``bucket-function.type``.
+
+    Raises:
+        OptionError: the function does not fit the bucket key, or is not known.
+        UnsupportedError: a type that the function hive does not take.
+    """
+    if num_buckets < 1:
+        raise OptionError(f"The number of buckets needs to be greater than 0, but is {num_buckets}.")
+    try:
+        function = BucketFunction(function)
+    except ValueError as error:
+        raise OptionError(f"Unknown bucket function {function!r}; choose default, mod or hive.") from error
+    if function is BucketFunction.MOD:
+        return _mod(columns, types, num_buckets)
+    if function is BucketFunction.HIVE:
+        positive: HashArray = hive_hash(columns, types) & np.int32(0x7FFFFFFF)
+        return buckets_of_hashes(positive, num_buckets)
+    return buckets_of_hashes(key_hashes(columns, types), num_buckets)
+
+
+def encode_hash_index(hashes: npt.NDArray[np.int32]) -> bytes:
+    """Return the file's bytes; `IndexManifestEntry.row_count` is the number of hashes."""
+    return hashes.astype(">i4").tobytes()
+
+
+def decode_hash_index(data: bytes, *, path: str | None = None) -> npt.NDArray[np.int32]:
+    """Return the key hashes of a bucket, in the file's order.
+
+    Raises:
+        CorruptTableError: the file is not a whole number of hashes.
+    """
+    if len(data) % 4:
+        raise CorruptTableError(f"A hash index must be a multiple of 4 bytes long, but has {len(data)}.", path=path)
+    return np.frombuffer(data, dtype=">i4").astype(np.int32)

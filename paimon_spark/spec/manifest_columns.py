@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.spec.manifest import DataFileMeta, FileChange, FileKind, ManifestEntry
-from paimon_spark.spec.manifest_records import Record
-from paimon_spark.spec.simple_stats import SimpleStats
+from paimon_spark.spec.manifest import DataFileMeta, FileChange, FileKind, ManifestEntry, Record
+from paimon_spark.spec.stats import SimpleStats
 
 Identity = tuple[Any, ...]
 """Identity of a data file in a snapshot."""

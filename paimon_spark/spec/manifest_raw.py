@@ -17,8 +17,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_codec import decode_manifest, encode_entries
 from paimon_spark.spec.avro_container import AvroBlocks, read_container, read_containers
-from paimon_spark.spec.manifest import ManifestEntry
-from paimon_spark.spec.manifest_records import MANIFEST_VERSION
+from paimon_spark.spec.manifest import MANIFEST_VERSION, ManifestEntry
 from paimon_spark.spec.manifest_walk import ManifestWalk, walk_blocks
 from paimon_spark.spec.metadata_schemas import SchemaCheck, plain_schema
 

@@ -1,6 +1,5 @@
 """Row predicates: the tree, and what it says about rows and about the statistics of files."""
 
-from paimon_spark.spec.predicate_rows import evaluate, to_arrow
 from paimon_spark.spec.predicate_stats import may_match_stats, prune_stats
 from paimon_spark.spec.predicate_tree import (
     OPERATORS,
@@ -12,12 +11,14 @@ from paimon_spark.spec.predicate_tree import (
     Predicate,
     all_of,
     any_of,
+    evaluate,
     fields,
     fold,
     implied_by,
     project,
     rename,
     split_and,
+    to_arrow,
 )
 
 __all__ = [

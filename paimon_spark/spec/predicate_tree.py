@@ -1,10 +1,21 @@
-"""The tree of a row predicate: leaves over one column each, and AND, OR, NOT in SQL's three-valued logic."""
+"""The tree of a row predicate: leaves over one column each, and AND, OR, NOT in SQL's three-valued logic.
+
+Predicates over rows: as an Arrow expression for scans, and as a mask of a batch.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
 from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import SchemaError
 
 OPERATORS = frozenset(
     (
@@ -208,3 +219,198 @@ def rename(predicate: Predicate, new_names: Mapping[str, str]) -> Predicate:
         case Not():
             return Not(rename(predicate.child, new_names))
     return predicate
+
+
+_MANY_LITERALS = 32
+_COMPARISONS: dict[str, str] = {
+    **{"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"},
+}
+_NEGATED: dict[str, str] = {
+    **{"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"},
+    **{"in": "not_in", "not_in": "in", "is_null": "is_not_null", "is_not_null": "is_null"},
+}
+
+
+def literal_scalar(value: Any, data_type: pa.DataType) -> pa.Scalar:
+    """The literal as a scalar of the column's type; of its own type where the column's cannot hold it exactly."""
+    if isinstance(value, np.datetime64):
+        zone = data_type.tz if pa.types.is_timestamp(data_type) else None
+        return pa.scalar(int(value.astype("datetime64[ns]").astype(np.int64)), pa.timestamp("ns", tz=zone))
+    try:
+        scalar = pa.scalar(value, type=data_type)
+        # Arrow would quietly cut 3.5 for an integer, or a time of day for a date
+        if scalar.as_py() == value:
+            return scalar
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+        pass
+    return pa.scalar(value)
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a literal is NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def to_arrow(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    """The predicate as an Arrow expression that is true exactly where the predicate is; elsewhere false or null.
+
+    Raises:
+        SchemaError: A column is not in the schema.
+    """
+    return fold(
+        predicate,
+        lambda leaf, negated: _leaf(_element(pc.field(leaf.field), leaf), leaf, negated, _type_of(leaf, schema)),
+        lambda parts: reduce(pc.and_kleene, parts),
+        lambda parts: reduce(pc.or_kleene, parts),
+        pc.scalar,
+    )
+
+
+def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    """A mask of the batch's rows, without nulls: true where the predicate is.
+
+    Raises:
+        SchemaError: A column is not in the batch.
+    """
+    rows = batch.num_rows
+
+    def leaf(node: Leaf, negated: bool) -> Any:
+        data_type = _type_of(node, batch.schema)
+        return pc.fill_null(_leaf(_element(batch.column(node.field), node), node, negated, data_type), False)
+
+    mask = fold(
+        predicate,
+        leaf,
+        lambda parts: reduce(pc.and_, parts),
+        lambda parts: reduce(pc.or_, parts),
+        lambda value: pa.repeat(pa.scalar(value), rows),
+    )
+    return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+
+
+def _type_of(leaf: Leaf, schema: pa.Schema) -> pa.DataType:
+    at = schema.get_field_index(leaf.field)
+    if at < 0:
+        raise SchemaError(f"Column '{leaf.field}' of the predicate does not exist. The columns are {schema.names}.")
+    data_type = schema.field(at).type
+    return data_type if leaf.key is None else data_type.item_type
+
+
+def _element(column: Any, leaf: Leaf) -> Any:
+    """What is tested of a column."""
+    return column if leaf.key is None else pc.map_lookup(column, leaf.key, "first")
+
+
+def _leaf(column: Any, leaf: Leaf, negated: bool, data_type: pa.DataType) -> Any:
+    """True where the leaf (or its negation) is true; null or false elsewhere. For a column or an expression alike."""
+    op, literals = leaf.op, leaf.literals
+    if negated:
+        if op in _NEGATED:
+            op = _NEGATED[op]
+        elif op == "between":
+            low, high = literals
+            return pc.or_kleene(_compare(column, "lt", low, data_type), _compare(column, "gt", high, data_type))
+        elif op == "eq_null_safe":
+            if literals[0] is None:
+                return pc.is_valid(column)
+            return pc.or_kleene(pc.is_null(column), _compare(column, "ne", literals[0], data_type))
+        else:
+            return pc.invert(_leaf(column, leaf, False, data_type))
+    match op:
+        case "is_null":
+            return pc.is_null(column)
+        case "is_not_null":
+            return pc.is_valid(column)
+        case "eq_null_safe":
+            return pc.is_null(column) if literals[0] is None else _compare(column, "eq", literals[0], data_type)
+        case "between":
+            low, high = literals
+            return pc.and_kleene(_compare(column, "ge", low, data_type), _compare(column, "le", high, data_type))
+        case "in":
+            return _member(column, literals, data_type)
+        case "not_in":
+            if None in literals:
+                return _never(column)
+            return pc.and_kleene(pc.is_valid(column), pc.invert(_member(column, literals, data_type)))
+        case "eq" | "ne" | "lt" | "le" | "gt" | "ge":
+            return _compare(column, op, literals[0], data_type)
+    if literals[0] is None:
+        return _never(column)
+    matcher: Callable[..., Any] = {
+        "starts_with": pc.starts_with,
+        "ends_with": pc.ends_with,
+        "contains": pc.match_substring,
+        "like": pc.match_like,
+    }[op]
+    return matcher(column, literals[0])
+
+
+def _never(column: Any) -> Any:
+    return pc.and_kleene(pc.is_valid(column), pc.is_null(column))
+
+
+def _ever(column: Any) -> Any:
+    return pc.is_valid(column)
+
+
+def _compare(column: Any, op: str, literal: Any, data_type: pa.DataType) -> Any:
+    if literal is None:
+        return _never(column)
+    if not pa.types.is_floating(data_type):
+        return getattr(pc, _COMPARISONS[op])(column, literal_scalar(literal, data_type))
+    if is_nan(literal):
+        nan = pc.is_nan(column)
+        return {
+            "eq": nan,
+            "ge": nan,
+            "ne": pc.invert(nan),
+            "lt": pc.invert(nan),
+            "le": _ever(column),
+            "gt": _never(column),
+        }[op]
+    # as doubles: a FLOAT column against 0.1 compares as Spark does, not rounded to the column's type
+    wide = column.cast(pa.float64()) if data_type != pa.float64() else column
+    plain = getattr(pc, _COMPARISONS[op])(wide, pa.scalar(float(literal), pa.float64()))
+    return pc.or_kleene(plain, pc.is_nan(column)) if op in ("gt", "ge") else plain
+
+
+def _values_of_type(literals: tuple[Any, ...], data_type: pa.DataType) -> pa.Array:
+    """The literals that the column's type can hold exactly; another equals none of its values."""
+    if len(literals) > _MANY_LITERALS and len(kinds := set(map(type, literals)) - {type(None)}) == 1:
+        return _many_of_type(literals, data_type, kinds.pop())
+    values = (literal_scalar(value, data_type) for value in literals if value is not None)
+    return pa.array([scalar for scalar in values if scalar.type == data_type], data_type)
+
+
+@lru_cache(maxsize=4)
+def _many_of_type(literals: tuple[Any, ...], data_type: pa.DataType, kind: type[Any]) -> pa.Array:
+    """The same for literals of one Python type, all at once; each batch of a read asks for them."""
+    values = [value for value in literals if value is not None]
+    if kind is not np.datetime64:
+        try:
+            array = pa.array(values, data_type)
+            if array.to_pylist() == values:  # else Arrow has cut some
+                return array
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+            pass
+    scalars = [scalar for scalar in (literal_scalar(value, data_type) for value in values) if scalar.type == data_type]
+    return pa.array(scalars, data_type)
+
+
+def _member(column: Any, literals: tuple[Any, ...], data_type: pa.DataType) -> Any:
+    """True where the column is one of the literals, false elsewhere (for null too)."""
+    values = [value for value in literals if value is not None]
+    nan = any(is_nan(value) for value in values)
+    values = [value for value in values if not is_nan(value)]
+    if not values:
+        return pc.and_kleene(pc.is_valid(column), pc.is_nan(column)) if nan else _never(column)
+    if pa.types.is_floating(data_type):
+        values = [v for value in values for v in ((0.0, -0.0) if value == 0 else (float(value),))]
+        wide = column.cast(pa.float64()) if data_type != pa.float64() else column
+        found = pc.is_in(wide, value_set=pa.array(values, pa.float64()))
+    else:
+        held = _values_of_type(literals, data_type)
+        if not len(held):
+            return _never(column)
+        found = pc.is_in(column, value_set=held)
+    return pc.or_kleene(found, pc.and_kleene(pc.is_valid(column), pc.is_nan(column))) if nan else found

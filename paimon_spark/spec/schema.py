@@ -21,9 +21,9 @@ from paimon_spark.spec.data_types import (
     walk_fields,
 )
 from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
-from paimon_spark.spec.nested_types import duplicate_names
 from paimon_spark.spec.table_kind import BucketMode as BucketMode
 from paimon_spark.spec.table_kind import TableKind, table_kind
+from paimon_spark.spec.type_classes import duplicate_names
 
 CURRENT_VERSION = 3
 """The version of schema files we write (Java ``TableSchema.CURRENT_VERSION``)."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from paimon_spark.errors import DataError, OptionError, SchemaError
 from paimon_spark.options import OPTIONS, CoreOptions, find_option
-from paimon_spark.spec.blob_validation import validate_blobs
 from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import (
     ArrayType,
@@ -24,11 +23,15 @@ from paimon_spark.spec.data_types import (
     VariantType,
     VectorType,
 )
-from paimon_spark.spec.file_index.settings import validate_index_settings
-from paimon_spark.spec.file_location import validate_file_location
-from paimon_spark.spec.format_validation import validate_formats
-from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
-from paimon_spark.spec.scan_validation import validate_scan_options
+from paimon_spark.spec.file_index.writer import validate_index_settings
+from paimon_spark.spec.file_names import validate_file_location
+from paimon_spark.spec.option_validation import (
+    validate_blobs,
+    validate_formats,
+    validate_merge_engine,
+    validate_scan_options,
+    validate_sequence_field,
+)
 from paimon_spark.spec.schema import TableSchema, check_field_ids
 from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SYSTEM_FIELD_NAMES
 

@@ -12,12 +12,14 @@ from itertools import count
 from typing import Any, NoReturn
 
 from paimon_spark.errors import SchemaError
-from paimon_spark.spec.atomic_types import (
+from paimon_spark.spec.type_classes import (
+    ArrayType,
     BigIntType,
     BinaryType,
     BlobType,
     BooleanType,
     CharType,
+    DataField,
     DataType,
     DateType,
     DecimalType,
@@ -27,6 +29,9 @@ from paimon_spark.spec.atomic_types import (
     GeometryType,
     IntType,
     LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
     SmallIntType,
     TimestampType,
     TimeType,
@@ -34,8 +39,8 @@ from paimon_spark.spec.atomic_types import (
     VarBinaryType,
     VarCharType,
     VariantType,
+    VectorType,
 )
-from paimon_spark.spec.nested_types import ArrayType, DataField, MapType, MultisetType, RowType, VectorType
 
 MAX_NESTING = 100
 """Deeper types are refused: they would only serve to exhaust the stack."""

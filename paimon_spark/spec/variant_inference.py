@@ -27,7 +27,7 @@ _MOST_DIGITS: Final = 38
 _COMPACT_DIGITS: Final = 18
 _POWERS: Final = 10 ** np.arange(1, _LONG_DIGITS, dtype=np.int64)
 _SIMPLE: Final = {scalars.DOUBLE: t.DoubleType(), scalars.DATE: t.DateType(), scalars.FLOAT: t.FloatType()}
-"""Bytes and timestamps are not typed (`variant_schema.shredded_type`)."""
+"""Bytes and timestamps are not typed (`variant_shredder.shredded_type`)."""
 
 
 @dataclass(frozen=True, slots=True)

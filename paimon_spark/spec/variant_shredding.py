@@ -2,10 +2,16 @@
 
 Equals Java's ``ShreddingUtils.rebuild`` and how Parquet says shredded variants are read. The
 metadata of a value stays as the file has it; a container's fields come in the order of their names.
+
+Shredded VARIANTs inside other columns: each becomes a plain one, at any depth. No Python loop over rows.
+
+A read touches parts of a shredded VARIANT: the columns of its paths, and what is not shredded. A value of these alone
+gives the same at the touched paths as the whole value, and is null where that is. Elements of arrays are read whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -14,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import VARIANT_STRUCT
 from paimon_spark.spec.variant_containers import ARRAY, OBJECT, Names, containers, fields_of, flags, longs
 from paimon_spark.spec.variant_values import Ragged, constant, missing, scalar_values
@@ -120,3 +127,121 @@ def _objects(typed: pa.StructArray, plain: Ragged, names: Names, rows: Longs) ->
 def _child(array: pa.StructArray, name: str) -> pa.Array:
     """A field, null where the struct is."""
     return pc.struct_field(array, name)
+
+
+Paths = Sequence[tuple[str, ...]]
+
+_SEPARATOR: Final = "."
+"""Names with it make the paths of a file's columns ambiguous."""
+
+
+def touched(found: pa.DataType, paths: Paths) -> pa.DataType:
+    """Return the type of a column of a file with only those typed columns that are needed for some paths.
+
+    Args:
+        found: a VARIANT as the file has it: shredded or not.
+        paths: names of fields of objects, from the root; an empty one is the whole value.
+    """
+    return _touched(found, paths) if pa.types.is_struct(found) and found.get_field_index(_METADATA) >= 0 else found
+
+
+def has_touched_parts(found: pa.DataType) -> bool:
+    """Whether values of such a column may be missing after `touched`: those of files that are not shredded are not."""
+    at = found.get_field_index(_VALUE) if pa.types.is_struct(found) else -1
+    return at >= 0 and found.get_field_index(_METADATA) >= 0 and bool(found.field(at).nullable)
+
+
+def _touched(group: pa.StructType, paths: Paths) -> pa.DataType:
+    at = group.get_field_index(_TYPED)
+    if at < 0 or group.get_field_index(_VALUE) < 0 or any(not path for path in paths):
+        return group
+    typed = group.field(at)
+    if pa.types.is_struct(typed.type) and any(_SEPARATOR in field.name for field in typed.type):
+        return group
+    kept = []
+    if pa.types.is_struct(typed.type):
+        for field in typed.type:
+            inner = [path[1:] for path in paths if path[0] == field.name]
+            if inner:
+                kept.append(field.with_type(_touched(field.type, inner)))
+    # a typed value that is no object has no fields
+    others = [field for field in group if field.name != _TYPED]
+    return pa.struct([*others, typed.with_type(pa.struct(kept))] if kept else others)
+
+
+def has_shredded(kind: t.DataType, found: pa.DataType) -> bool:
+    """Whether a column of a file holds shredded VARIANTs.
+
+    Args:
+        kind: of the column in the table.
+        found: its type in the file, which may have fewer fields of ROWs, and others.
+    """
+    if isinstance(kind, t.VariantType):
+        return is_shredded(found) or (kind.paths is not None and has_touched_parts(found))
+    return any(has_shredded(child, inner) for child, inner in _children(kind, found))
+
+
+def without_shredding(kind: t.DataType, found: pa.DataType) -> pa.DataType:
+    """Return the type that `unshredded_inside` gives for one of a file; arguments as of `has_shredded`."""
+    if not has_shredded(kind, found):
+        return found
+    if isinstance(kind, t.VariantType):
+        return VARIANT_STRUCT
+    inner = [without_shredding(child, type_) for child, type_ in _children(kind, found)]
+    if isinstance(kind, t.RowType):
+        known = dict(zip((field.name for field in _common(kind, found)), inner, strict=True))
+        return pa.struct([field.with_type(known.get(field.name, field.type)) for field in found])
+    if pa.types.is_map(found):
+        return pa.map_(found.key_field.with_type(inner[0]), found.item_field.with_type(inner[-1]))
+    return pa.list_(found.value_field.with_type(inner[0]))
+
+
+def unshredded_inside(kind: t.DataType, array: pa.Array) -> pa.Array:
+    """Return a column of a file whose shredded VARIANTs are binary values with their metadata.
+
+    Args:
+        kind: of the column in the table.
+        array: values as the file has them.
+
+    Raises:
+        DataError: a value is damaged.
+    """
+    found = array.type
+    if not has_shredded(kind, found):
+        return array
+    if isinstance(kind, t.VariantType):
+        return unshredded(array, in_part=kind.paths is not None)
+    target = without_shredding(kind, found)
+    if isinstance(kind, t.RowType):
+        kinds = {field.name: field.type for field in kind.fields}
+        # a field is null where its row is: what lies behind a null row is no value
+        children = [pc.struct_field(array, [at]) for at in range(found.num_fields)]
+        plain = [
+            unshredded_inside(kinds[field.name], child) if field.name in kinds else child
+            for field, child in zip(found, children, strict=True)
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(plain, fields=list(target), mask=mask)
+    if pa.types.is_map(found):
+        assert isinstance(kind, t.MapType)
+        keys, items = unshredded_inside(kind.key, array.keys), unshredded_inside(kind.value, array.items)
+        values = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    else:
+        assert isinstance(kind, t.ArrayType)
+        values = unshredded_inside(kind.element, array.values)
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, array.offset, children=[values])
+
+
+def _children(kind: t.DataType, found: pa.DataType) -> list[tuple[t.DataType, pa.DataType]]:
+    if isinstance(kind, t.RowType) and pa.types.is_struct(found):
+        return [(field.type, found.field(field.name).type) for field in _common(kind, found)]
+    if isinstance(kind, t.MapType) and pa.types.is_map(found):
+        return [(kind.key, found.key_type), (kind.value, found.item_type)]
+    if isinstance(kind, t.ArrayType) and pa.types.is_list(found):
+        return [(kind.element, found.value_type)]
+    return []
+
+
+def _common(kind: t.RowType, found: pa.DataType) -> list[t.DataField]:
+    return [field for field in kind.fields if found.get_field_index(field.name) >= 0]

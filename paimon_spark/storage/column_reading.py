@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_spark.errors import CorruptTableError, DataError, ExpiredFileError, PaimonError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, VariantType, contains_type
-from paimon_spark.spec.variant_nested import has_shredded, unshredded_inside, without_shredding
+from paimon_spark.spec.variant_shredding import has_shredded, unshredded_inside, without_shredding
 from paimon_spark.storage import arrow_layout
 from paimon_spark.storage.store_errors import translated
 from paimon_spark.storage.store_options import redact

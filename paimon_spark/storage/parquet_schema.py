@@ -15,7 +15,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.special_fields import element_id, key_id
-from paimon_spark.spec.variant_nested import touched
+from paimon_spark.spec.variant_shredding import touched
 
 MESSAGE_NAME: Final = "paimon_schema"
 """Name of the root of Java's Parquet schemas."""

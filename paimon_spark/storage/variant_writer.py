@@ -16,8 +16,7 @@ from paimon_spark.options import CoreOptions
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.variant_inference import Inference, InferenceLimits
-from paimon_spark.spec.variant_schema import OPTION, configured_schemas, shredded_type
-from paimon_spark.spec.variant_shredder import shredded
+from paimon_spark.spec.variant_shredder import OPTION, configured_schemas, shredded, shredded_type
 from paimon_spark.storage.data_file import DataFileWriter, FileResult
 
 _MOST_SAMPLE_BYTES: Final = 64 << 20

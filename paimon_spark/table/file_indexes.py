@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paimon_spark.errors import CorruptTableError, ExpiredFileError
 from paimon_spark.spec.file_index import FileIndexPart, decode_head, head_length
-from paimon_spark.spec.file_index.settings import INDEX_SUFFIX
+from paimon_spark.spec.file_index.writer import INDEX_SUFFIX
 from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.storage.store_options import redact
 

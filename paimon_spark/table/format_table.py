@@ -17,7 +17,7 @@ from paimon_spark.errors import OptionError, SchemaError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.format_table import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
 from paimon_spark.spec.partition_path import DEFAULT_PARTITION_NAME, escape_path_name, unescape_path_name
-from paimon_spark.spec.predicate_rows import evaluate
+from paimon_spark.spec.predicate_tree import evaluate
 from paimon_spark.spec.schema import create_schema
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.spec.iceberg.metadata import is_iceberg_name
-from paimon_spark.spec.iceberg.publishable import LOCATION, STORAGE, is_shared
+from paimon_spark.spec.iceberg.metadata import LOCATION, STORAGE, is_iceberg_name, is_shared
 from paimon_spark.storage.confinement import confined
 from paimon_spark.table.paths import DATABASE_SUFFIX, MAIN_BRANCH, TablePaths
 from paimon_spark.table.schema_store import SchemaStore

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
 from paimon_spark.spec.data_types import BinaryType, BlobType, VarBinaryType, contains_type, holds_blobs
-from paimon_spark.spec.iceberg.publishable import check_publishable
+from paimon_spark.spec.iceberg.metadata import check_publishable
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:

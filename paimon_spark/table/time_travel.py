@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
-from paimon_spark.spec.scan_validation import startup_mode
+from paimon_spark.spec.option_validation import startup_mode
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.commit_times import count_until
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.spec.bucket import key_hashes
-from paimon_spark.spec.hash_index import decode_hash_index
+from paimon_spark.spec.hashing import decode_hash_index, key_hashes
 from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog, record_name
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.dynamic_bucket import DynamicBuckets

@@ -21,9 +21,8 @@ from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import encode_rows
 from paimon_spark.spec.data_types import DataField, DoubleType, FloatType
-from paimon_spark.spec.row_kind import RowKind, is_retract
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.special_fields import VALUE_KIND, RowKind, is_retract
 from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
 from paimon_spark.write.cross_partition_spill import OLD_BUCKET, CrossPartitionSpill, hashes_of_keys

@@ -13,8 +13,7 @@ import pyarrow as pa
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, VectorType, holds_blobs
-from paimon_spark.spec.file_location import check_prefix
-from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
+from paimon_spark.spec.file_names import FileNameSequence, check_prefix, data_file_extension
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import (
     KEY_FIELD_PREFIX,
@@ -23,8 +22,7 @@ from paimon_spark.spec.special_fields import (
     is_system_field,
     key_field,
 )
-from paimon_spark.spec.stats import StatsMode
-from paimon_spark.spec.stats_collect import SYSTEM_STATS_MODE
+from paimon_spark.spec.stats import SYSTEM_STATS_MODE, StatsMode
 from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.variant_writer import Shredding
 from paimon_spark.write.external_paths import ExternalPaths

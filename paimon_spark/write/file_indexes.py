@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.spec.file_index import encode_container
-from paimon_spark.spec.file_index.settings import INDEX_SUFFIX, IndexSetting, index_settings, validate_index_settings
+from paimon_spark.spec.file_index.writer import INDEX_SUFFIX, IndexSetting, index_settings, validate_index_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection

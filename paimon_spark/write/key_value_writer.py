@@ -19,8 +19,7 @@ from paimon_spark.merge.key_pieces import key_pieces
 from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.sort import whole_column
 from paimon_spark.spec.arrow_types import to_arrow_field
-from paimon_spark.spec.row_kind import RowKind, is_retract
-from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, RowKind, is_retract
 from paimon_spark.write.rolling import RollingFiles
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.spec.data_types import BlobType, DataField
 from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, MANAGED_BLOB_SUFFIX
-from paimon_spark.spec.row_kind import is_retract
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.special_fields import VALUE_KIND, is_retract
 from paimon_spark.storage.blob_descriptor import LOCATION, descriptor_array, uris
 from paimon_spark.storage.blob_elements import leaves, with_leaves
 from paimon_spark.storage.blob_format import AROUND, HEAD, BlobWriter

@@ -28,7 +28,7 @@ class NewHashes:
     """Key hashes that a task assigned to one dynamic bucket and that the hash index did not hold at planning time.
 
     Small sets travel in ``data``; larger ones in ``file_name``, a file of the table's index directory in the very
-    format of a HASH index file (big-endian int32, see spec ``hash_index``), so that the commit may adopt the file as it
+    format of a HASH index file (big-endian int32, see `spec.hashing`), so that the commit may adopt the file as it
     is when the bucket had no index and no other message speaks of it. A side file that is not adopted is an orphan file
     (the commit may delete it after success).
     """

@@ -19,8 +19,7 @@ from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import encode_rows
 from paimon_spark.spec.file_index.writer import FileIndexBuilder
 from paimon_spark.spec.manifest import DataFileMeta, FileSource
-from paimon_spark.spec.row_kind import is_retract
-from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, is_retract
 from paimon_spark.storage.formats import DataFileWriter, create_data_file
 from paimon_spark.write.file_indexes import index_path, keep_indexes
 from paimon_spark.write.file_stats import FileStatsCollector
@@ -28,7 +27,7 @@ from paimon_spark.write.managed_blobs import BlobReferencesWriter
 
 if TYPE_CHECKING:
     from paimon_spark.spec.file_names import FileNameSequence
-    from paimon_spark.spec.simple_stats import SimpleStats
+    from paimon_spark.spec.stats import SimpleStats
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.write.data_file_spec import DataFileSpec
 

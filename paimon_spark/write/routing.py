@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.spec.binary_row import EMPTY_SERIALIZED_ROW, encode_rows
-from paimon_spark.spec.bucket import bucket_ids
-from paimon_spark.spec.hashing import key_hashes
+from paimon_spark.spec.hashing import bucket_ids, key_hashes
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.write.bucket_filling import residue_classes
 from paimon_spark.write.dynamic_bucket import DynamicBuckets

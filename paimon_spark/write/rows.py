@@ -13,9 +13,8 @@ from paimon_spark.errors import DataError, OptionError, SchemaError, SchemaMisma
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import CharType, DataField, DataType, VarCharType
-from paimon_spark.spec.row_kind import RowKind, is_retract, short_strings
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.special_fields import VALUE_KIND, RowKind, is_retract, short_strings
 from paimon_spark.storage.blob_descriptor import HEADER
 from paimon_spark.storage.blob_views import VIEW_HEADER
 from paimon_spark.write.store_cast import check_store_cast, match_names, needs_store_cast, store_cast

@@ -12,8 +12,8 @@ import pyarrow as pa
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.lookup import lookup_engine
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, index_file_names
-from paimon_spark.spec.hash_index import encode_hash_index
-from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.hashing import encode_hash_index
+from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter

@@ -13,7 +13,7 @@ from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.refs import auto_tags, tags
 from paimon_spark.options import CoreOptions
-from paimon_spark.spec.tag_period import TagPeriod, time_zone
+from paimon_spark.spec.tag import TagPeriod, time_zone
 from paimon_spark.table.table import FileStoreTable
 from tests.support.commits import data_file, make_table, message
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.merge.changelog_rows import changelog_rows
-from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.special_fields import RowKind
 
 SCHEMA = pa.schema(
     [

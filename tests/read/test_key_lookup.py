@@ -25,9 +25,8 @@ from paimon_spark.spec.data_types import (
     IntType,
     VarCharType,
 )
-from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.routing import NO_PARTITION

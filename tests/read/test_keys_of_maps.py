@@ -13,7 +13,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, IntType, MapType, VarCharType
-from paimon_spark.spec.filter_text import filter_text
+from paimon_spark.spec.filter_literals import filter_text
 from paimon_spark.spec.predicate import evaluate, to_arrow
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.sql_filter import parse_filter

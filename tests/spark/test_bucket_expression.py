@@ -12,7 +12,7 @@ from paimon_spark.spark.columns.bucket_expression import bucket_expression
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spec import data_types as paimon
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.bucket import bucket_ids
+from paimon_spark.spec.hashing import bucket_ids
 from paimon_spark.spec.schema import TableSchema, create_schema
 
 pytestmark = pytest.mark.spark

@@ -33,7 +33,7 @@ from paimon_spark.spec.manifest import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_spark.spec.simple_stats import EMPTY_STATS
+from paimon_spark.spec.stats import EMPTY_STATS
 
 Codec = tuple[Callable[..., Any], Callable[..., bytes]]
 

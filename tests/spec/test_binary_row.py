@@ -25,7 +25,6 @@ from paimon_spark.spec.binary_row import (
     encode_rows,
     serialize_row,
 )
-from paimon_spark.spec.bucket import bucket_ids, buckets_of_hashes
 from paimon_spark.spec.data_types import (
     ArrayType,
     BigIntType,
@@ -53,7 +52,7 @@ from paimon_spark.spec.data_types import (
     VariantType,
     VectorType,
 )
-from paimon_spark.spec.hashing import key_hashes, murmur_hash_rows
+from paimon_spark.spec.hashing import bucket_ids, buckets_of_hashes, key_hashes, murmur_hash_rows
 
 STRING, BYTES = VarCharType(VarCharType.MAX), VarBinaryType(VarBinaryType.MAX)
 EPOCH = datetime.datetime(1970, 1, 1)

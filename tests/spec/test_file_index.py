@@ -19,15 +19,20 @@ from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.data_types import parse_type_sql
 from paimon_spark.spec.file_index import decode_head, encode_container
 from paimon_spark.spec.file_index.answers import FileIndexes
+from paimon_spark.spec.file_index.container import IndexDamageError
 from paimon_spark.spec.file_index.roaring_rows import (
     bits_of_rows,
     decode_bitmap,
     encode_bitmap,
     encode_bitmaps,
 )
-from paimon_spark.spec.file_index.section import IndexDamageError
-from paimon_spark.spec.file_index.settings import IndexSetting, index_settings, supports, validate_index_settings
-from paimon_spark.spec.file_index.writer import FileIndexBuilder
+from paimon_spark.spec.file_index.writer import (
+    FileIndexBuilder,
+    IndexSetting,
+    index_settings,
+    supports,
+    validate_index_settings,
+)
 from paimon_spark.spec.predicate import Leaf, Not, Or, Predicate, evaluate
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from paimon_spark.spec.data_types import parse_type_sql
 from paimon_spark.spec.file_index import decode_head, encode_container
-from paimon_spark.spec.file_index.settings import index_settings, supports
-from paimon_spark.spec.file_index.writer import FileIndexBuilder
+from paimon_spark.spec.file_index.writer import FileIndexBuilder, index_settings, supports
 from tests.support import seeds
 
 pytestmark = pytest.mark.oracle

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.filter_text import filter_text, literal_text
+from paimon_spark.spec.filter_literals import filter_text, literal_text
 from paimon_spark.spec.predicate import Always, And, Leaf, Not, Or, Predicate
 from paimon_spark.spec.sql_filter import parse_filter
 

@@ -14,7 +14,6 @@ import pytest
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.binary_row import decode_row, decode_rows, encode_row, encode_rows
-from paimon_spark.spec.bucket import bucket_ids
 from paimon_spark.spec.data_types import (
     ArrayType,
     BinaryType,
@@ -27,7 +26,7 @@ from paimon_spark.spec.data_types import (
     VarBinaryType,
     parse_type_sql,
 )
-from paimon_spark.spec.hashing import key_hashes, murmur_hash_rows
+from paimon_spark.spec.hashing import bucket_ids, key_hashes, murmur_hash_rows
 
 
 @pytest.fixture(scope="module")

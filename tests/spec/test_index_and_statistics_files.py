@@ -9,7 +9,7 @@ import pytest
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.avro_codec import decode_index_manifest
-from paimon_spark.spec.hash_index import decode_hash_index, encode_hash_index
+from paimon_spark.spec.hashing import decode_hash_index, encode_hash_index
 from paimon_spark.spec.statistics_file import Statistics
 
 

@@ -15,7 +15,7 @@ from paimon_spark.spec import avro_codec
 from paimon_spark.spec.avro_container import AvroBlocks, read_container, write_container
 from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.simple_stats import EMPTY_STATS, SimpleStats
+from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats
 
 Files = list[tuple[str, bytes]]
 

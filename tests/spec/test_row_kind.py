@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.spec.row_kind import RowKind, is_add, is_retract, short_strings, without_retracts
+from paimon_spark.spec.special_fields import RowKind, is_add, is_retract, short_strings, without_retracts
 
 ALL = np.arange(4, dtype=np.int8)
 

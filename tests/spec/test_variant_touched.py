@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.spec.data_types import DataField, IntType, RowType, VariantType
-from paimon_spark.spec.variant_nested import touched
+from paimon_spark.spec.variant_shredding import touched
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import open_data_file
 from tests.support.variants import KEYS, SCHEMAS, VALUES, column, group, plain

@@ -11,8 +11,7 @@ import pyarrow as pa
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.file_index import decode_head
-from paimon_spark.spec.file_index.settings import index_settings
-from paimon_spark.spec.file_index.writer import FileIndexBuilder
+from paimon_spark.spec.file_index.writer import FileIndexBuilder, index_settings
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.schema import create_schema

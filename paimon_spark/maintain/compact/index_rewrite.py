@@ -21,8 +21,7 @@ from paimon_spark.merge.stream import block_bytes
 from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.split import SplitFile
-from paimon_spark.spec.file_index.settings import INDEX_SUFFIX, IndexSetting, for_file, value_type
-from paimon_spark.spec.file_index.writer import FileIndexBuilder
+from paimon_spark.spec.file_index.writer import INDEX_SUFFIX, FileIndexBuilder, IndexSetting, for_file, value_type
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, is_blob_file
 from paimon_spark.table.support import check_writable
 from paimon_spark.write.file_indexes import FileIndexSpec, keep_indexes

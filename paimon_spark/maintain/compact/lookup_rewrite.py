@@ -28,7 +28,7 @@ from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.spec.binary_row import decode_rows
 from paimon_spark.spec.data_types import BigIntType, DateType, IntType, SmallIntType, TinyIntType, VarCharType
 from paimon_spark.spec.predicate import Leaf, Predicate
-from paimon_spark.spec.row_kind import without_retracts
+from paimon_spark.spec.special_fields import without_retracts
 
 if TYPE_CHECKING:
     from paimon_spark.options import CoreOptions

@@ -25,8 +25,7 @@ from paimon_spark.read.row_tracking import tracked_rows
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import opened_in_order, partition_scalars
 from paimon_spark.spec.manifest import FileSource
-from paimon_spark.spec.row_kind import without_retracts
-from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
+from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER, without_retracts
 from paimon_spark.write.data_file_spec import data_file_spec
 
 if TYPE_CHECKING:

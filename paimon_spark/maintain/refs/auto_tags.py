@@ -14,7 +14,7 @@ from paimon_spark.maintain.files.needed_files import delete_unused_files
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.tags import delete_tags, expire_tags, notify_creation, notify_deletion
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
-from paimon_spark.spec.tag_period import TagPeriod, process_time, tag_time
+from paimon_spark.spec.tag import TagPeriod, process_time, tag_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,9 +21,8 @@ from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time, others_at_work
 from paimon_spark.options import OPTIONS, Stage, refuse
-from paimon_spark.spec.file_names import SNAPSHOT_PREFIX
-from paimon_spark.spec.success_file import renewed_success_file
-from paimon_spark.spec.tag_period import TagPeriod
+from paimon_spark.spec.file_names import SNAPSHOT_PREFIX, renewed_success_file
+from paimon_spark.spec.tag import TagPeriod
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.time_travel import time_text
 

@@ -32,7 +32,7 @@ from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jvm.answer_proxy import java_entry
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.filter_keys import KeyOfMap, with_keys
+from paimon_spark.spec.filter_literals import KeyOfMap, with_keys
 from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from paimon_spark.spark.text.descriptions import struct_of
 from paimon_spark.spark.text.queries import read_table
 from paimon_spark.spark.text.statement import run_statement
 from paimon_spark.spark.text.view_rows import view_named
-from paimon_spark.spec.filter_text import literal_text, quoted_name
+from paimon_spark.spec.filter_literals import literal_text, quoted_name
 from paimon_spark.spec.name_pattern import matching
 
 if TYPE_CHECKING:

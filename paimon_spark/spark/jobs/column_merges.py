@@ -17,9 +17,8 @@ from paimon_spark.errors import DataError
 from paimon_spark.maintain.column_update import commit_columns
 from paimon_spark.spark.jobs.column_updates import write_columns
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, counts_of, write_changes
-from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
-from paimon_spark.spec.special_fields import ROW_ID, VALUE_KIND
+from paimon_spark.spec.special_fields import ROW_ID, VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

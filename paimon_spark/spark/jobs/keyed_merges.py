@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark, conversion
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spec.row_kind import RowKind
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.packed_rows import mapping_of, unpack_rows
 from paimon_spark.write.routing import Router

@@ -31,8 +31,8 @@ from paimon_spark.spark.jobs.row_deletions import by_file
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import RowDeletions, TableWrite, planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
-from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.task_write import write_parts
 

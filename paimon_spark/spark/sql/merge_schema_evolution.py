@@ -22,7 +22,7 @@ from paimon_spark.spark.sql.merge_rows import MergeRows
 from paimon_spark.spark.sql.merge_strategy import Action, strategy_of
 from paimon_spark.spark.sql.store_assignment import lacks_fields
 from paimon_spark.spark.statements.cursor import split_name
-from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.spec.filter_literals import quoted_name
 from paimon_spark.spec.schema_merge import MergeRules
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.maintain.row_level import columns_kept_by_engine
 from paimon_spark.read.key_lookup import has_plain_equality
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.special_fields import RowKind
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema

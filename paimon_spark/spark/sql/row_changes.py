@@ -40,9 +40,8 @@ from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.sql.merge_strategy import has_own_buckets
 from paimon_spark.spark.statements.expressions import Named
-from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
 if TYPE_CHECKING:

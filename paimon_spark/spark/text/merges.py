@@ -40,7 +40,7 @@ from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
 from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.queries import run_query, write_options
-from paimon_spark.spec.filter_text import quoted_name, spark_literal
+from paimon_spark.spec.filter_literals import quoted_name, spark_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,13 +15,11 @@ import numpy as np
 from paimon_spark.spec.data_types import DataType
 from paimon_spark.spec.file_index.bitmap import BitmapReader
 from paimon_spark.spec.file_index.bloom_filter import BloomFilterReader
-from paimon_spark.spec.file_index.bsi import BsiReader
-from paimon_spark.spec.file_index.container import FileIndexPart
-from paimon_spark.spec.file_index.range_bitmap import RangeBitmapReader
+from paimon_spark.spec.file_index.container import FileIndexPart, IndexDamageError, ReadBytes, Section
+from paimon_spark.spec.file_index.range_bitmap import BsiReader, RangeBitmapReader
 from paimon_spark.spec.file_index.roaring_rows import Bits, no_bits
-from paimon_spark.spec.file_index.section import IndexDamageError, ReadBytes, Section
-from paimon_spark.spec.file_index.settings import BITMAP, BLOOM_FILTER, BSI, supports
 from paimon_spark.spec.file_index.values import Bound, bound_of, key_kind
+from paimon_spark.spec.file_index.writer import BITMAP, BLOOM_FILTER, BSI, supports
 from paimon_spark.spec.predicate_tree import And, Leaf, Not, Or, Predicate, fold
 
 Answer = bool | Bits

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow_buffers import ByteStrings
-from paimon_spark.spec.file_index.java_order import hash_map_order
+from paimon_spark.spec.file_index.container import IndexDamageError, Section
 from paimon_spark.spec.file_index.roaring_rows import (
     Bits,
     Numbers,
@@ -22,8 +22,15 @@ from paimon_spark.spec.file_index.roaring_rows import (
     encode_bitmaps,
     no_bits,
 )
-from paimon_spark.spec.file_index.section import IndexDamageError, Section
-from paimon_spark.spec.file_index.values import Distinct, Key, KeyKind, key_hashes, loaded_keys, stored_keys
+from paimon_spark.spec.file_index.values import (
+    Distinct,
+    Key,
+    KeyKind,
+    hash_map_order,
+    key_hashes,
+    loaded_keys,
+    stored_keys,
+)
 from paimon_spark.spec.hashing import hash_bytes
 
 _ENTRY_BYTES = 8

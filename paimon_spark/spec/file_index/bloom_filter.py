@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.arrow_buffers import ByteStrings, null_mask, one_array
 from paimon_spark.spec.data_types import DataType
-from paimon_spark.spec.file_index.section import IndexDamageError, Section
+from paimon_spark.spec.file_index.container import IndexDamageError, Section
 from paimon_spark.spec.file_index.values import Key, KeyKind, Numbers, key_bits, key_kind, numbers_of
 
 Hashes = npt.NDArray[np.uint64]

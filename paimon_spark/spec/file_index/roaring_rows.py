@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import DataError
-from paimon_spark.spec.file_index.section import IndexDamageError
+from paimon_spark.spec.file_index.container import IndexDamageError
 from paimon_spark.spec.roaring import Bytes, read_containers
 
 Bits = npt.NDArray[np.uint8]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.spec.cast_numbers import map_distinct
 from paimon_spark.spec.cast_text import to_text
-from paimon_spark.spec.cast_values import map_distinct
 from paimon_spark.spec.data_types import (
     BinaryType,
     DataType,
