@@ -17,7 +17,7 @@ from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.expire.partitions import expire_partitions
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.maintain.refs.branches import create_branch
-from paimon_spark.maintain.refs.merge_branch import merge_branch
+from paimon_spark.maintain.refs.fast_forward import merge_branch
 from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.maintain.row_level import is_partition_delete
 from paimon_spark.options import OPTIONS, PATTERNS, CoreOptions, Option, find_option

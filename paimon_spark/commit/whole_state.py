@@ -36,7 +36,7 @@ class WholeState:
     """Its own changes."""
     next_row_id: int | None
     moved: Sequence[ManifestEntry] = ()
-    """Files that only change their level, as they were: no entry says that they leave it (`rollback_as_latest`)."""
+    """Files that only change their level, as they were: no entry says that they leave it (`rollback_to_as_latest`)."""
 
 
 class _StateBuilder:

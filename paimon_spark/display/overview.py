@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.display.texts import bytes_text, counted, records_text
 from paimon_spark.options import is_secret
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.table.system.files import own_files
 from paimon_spark.table.system.groups import grouped
-from paimon_spark.table.system.live_files import own_files
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema

@@ -2,28 +2,44 @@
 
 Equals Java's ``TableCommitImpl.maintain`` and ``WriteHelper.batchCreateTag``. A failure here never fails the commit,
 which is published already.
+
+Option `visibility-callback.enabled`: a batch write returns once its rows are visible to every reader.
+
+Equals Java's ``VisibilityWaitCallback``. Rows are invisible where reads skip their files: level 0 with deletion
+vectors, and postponed buckets. Their compaction, by another process where the table is write-only, makes them visible.
+
+Marking partitions as done, as option ``partition.mark-done-action`` asks (Java: ``PartitionMarkDoneAction``).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import ExpiredFileError, SnapshotNotFoundError, TableBusyError
-from paimon_spark.maintain.expire.changelogs import expire_changelogs
+from paimon_spark.errors import (
+    CommittedError,
+    ExpiredFileError,
+    OptionError,
+    SnapshotNotFoundError,
+    TableBusyError,
+    UnsupportedError,
+)
 from paimon_spark.maintain.expire.consumers import expire_consumers
 from paimon_spark.maintain.expire.partitions import expire_partitions_if_due
-from paimon_spark.maintain.expire.snapshots import expire_after_commit, is_changelog_decoupled
+from paimon_spark.maintain.expire.snapshots import expire_after_commit, expire_changelogs, is_changelog_decoupled
 from paimon_spark.maintain.files.one_at_a_time import waiting_at_most
-from paimon_spark.maintain.refs.auto_tags import check_automatic_tags, create_batch_tag, run_automatic_tags
+from paimon_spark.maintain.refs.tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.options import OPTIONS
-from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, renewed_success_file
+from paimon_spark.spec.partition_path import escape_path_name
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import TaskMessage
 
 _LOG = logging.getLogger(__name__)
 _MET = (SnapshotNotFoundError, ExpiredFileError, FileNotFoundError, TableBusyError)
@@ -102,3 +118,89 @@ def _expire_consumers(table: FileStoreTable) -> None:
 def _expire_changelogs(table: FileStoreTable) -> None:
     if is_changelog_decoupled(table.options):
         expire_changelogs(table)
+
+
+def wait_until_visible(table: FileStoreTable, messages: Sequence[TaskMessage], snapshot_id: int | None) -> None:
+    """Wait until no file of a write is left that reads skip, if the table's options ask for it. Runs on the driver.
+
+    Args:
+        table: the table with the options of the write.
+        messages: of all tasks.
+        snapshot_id: what was committed; None for nothing.
+
+    Raises:
+        CommittedError: the rows are committed, but still not visible after ``visibility-callback.timeout``.
+    """
+    options = table.options
+    if snapshot_id is None or not options.get(OPTIONS["visibility-callback.enabled"]):
+        return
+    files = [(part.bucket, file) for task in messages for part in task.messages for file in part.new_files]
+    pending = {
+        file.file_name
+        for bucket, file in files
+        if bucket == POSTPONE_BUCKET or (options.deletion_vectors_enabled and file.level == 0)
+    }
+    timeout = options.get(OPTIONS["visibility-callback.timeout"])
+    until = time.monotonic() + timeout.total_seconds()
+    while pending:
+        latest = table.snapshots.latest()
+        live = () if latest is None else table.manifests.live_entries(latest)
+        pending &= {entry.file.file_name for entry in live}
+        if not pending:
+            return
+        if time.monotonic() >= until:
+            raise CommittedError(
+                f"Snapshot {snapshot_id} of {table.path} holds the rows, but reads do not see them yet: {len(pending)} "
+                f"of its files were not compacted within 'visibility-callback.timeout' = {timeout}. Do not write them "
+                "again; CALL sys.compact makes them visible."
+            )
+        _LOG.info("%s: %s files of snapshot %s are not compacted yet.", table.path, len(pending), snapshot_id)
+        time.sleep(options.get(OPTIONS["visibility-callback.check-interval"]).total_seconds())
+
+
+SUCCESS_FILE = "success-file"
+_OPTION = "partition.mark-done-action"
+_REFUSED = {
+    "done-partition": "Cannot mark done partition for table without metastore, and a filesystem catalog has none.",
+    "mark-event": "Cannot mark done partition for table without metastore, and a filesystem catalog has none.",
+    "http-report": "No address is called from here: let the job that calls this one tell it.",
+    "custom": "Classes of Java cannot be loaded here: let the job that calls this one do it.",
+}
+
+
+def mark_partitions_done(table: FileStoreTable, partitions: Sequence[Mapping[str, str]]) -> list[str]:
+    """Mark partitions; return the paths of their marks.
+
+    A mark is the file ``_SUCCESS`` in the directory of a partition, with the times of its first and its last writing.
+    A partition need not have rows. Of some partition columns only, the directory above the others is marked, as in
+    Java.
+
+    Args:
+        table: partitioned.
+        partitions: values of partition columns as they stand in names of directories.
+
+    Raises:
+        OptionError: the table has no partitions, or a column is none of them.
+        UnsupportedError: the option asks for something else than ``success-file``.
+        CorruptTableError: an existing mark cannot be read.
+    """
+    actions = [part.strip().lower() for part in str(table.options.value(_OPTION)).split(",") if part.strip()]
+    for action in actions:
+        if action != SUCCESS_FILE:
+            reason = _REFUSED.get(action, f"Known actions are {SUCCESS_FILE}, {', '.join(_REFUSED)}.")
+            raise UnsupportedError(f"'{_OPTION}' = '{action}' is not supported: {reason}")
+    paths = [f"{table.paths.root}/{_directory(table, spec)}/_SUCCESS" for spec in partitions]
+    for path in paths if actions else []:
+        old = table.file_io.read_bytes(path) if table.file_io.exists(path) else None
+        table.file_io.write_bytes(path, renewed_success_file(old, path=path), overwrite=True)
+    return paths
+
+
+def _directory(table: FileStoreTable, spec: Mapping[str, str]) -> str:
+    keys = table.schema.partition_keys
+    unknown = sorted(set(spec) - set(keys))
+    if not keys or unknown or not spec:
+        raise OptionError(
+            f"Partition keys [{', '.join(unknown)}] are invalid. Available partition keys are [{', '.join(keys)}]"
+        )
+    return "/".join(f"{escape_path_name(key)}={escape_path_name(spec[key])}" for key in keys if key in spec)

@@ -9,10 +9,9 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import report_written
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommittedError, PaimonError
-from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.compact.after_write import compact_after_write
+from paimon_spark.maintain.after_commit import maintenance, wait_until_visible
+from paimon_spark.maintain.compact.due import compact_after_write
 from paimon_spark.maintain.files.deletion import delete_messages
-from paimon_spark.maintain.visibility import wait_until_visible
 from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:

@@ -1,20 +1,109 @@
 """The changelog of a compaction: what became of each key, as +I, -U and +U, or -D rows.
 
 Equals what Java's ``LookupChangelogMergeFunctionWrapper`` and ``FullChangelogMergeFunctionWrapper`` give.
+
+The difference of two states of a primary-key table (Java ``IncrementalDiffSplitRead.DiffMerger``).
+
+Merging into the top level, with what became of each of its rows (Java ``FullChangelogMergeFunctionWrapper``).
+
+The row of the top level is what a key was at the last full compaction; the merged row is what it is now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_spark.merge.diff import equal_values
-from paimon_spark.merge.merged_rows import take_rows
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.merge.elements import equality_codes
+from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.segments import Indices, Mask
-from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, whole_column
+from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, sort_order, whole_column
+from paimon_spark.merge.stream import output_table, take_rows
 from paimon_spark.spec.special_fields import RowKind, is_add
+
+SIDE = "_SIDE"
+"""Column of the input: 0 for rows of the earlier state, 1 for those of the later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diff(MergeEngine):
+    """Of each key the later row, where the earlier one differs or is missing.
+
+    Attributes:
+        layout: Keys of the rows.
+        keep_deletes: Rows that only the earlier state has come as -D, and -D rows of the later one stay.
+    """
+
+    layout: KeyLayout
+    keep_deletes: bool = False
+
+    def required_columns(self, projection: Sequence[str]) -> list[str]:
+        """The projection, the key and the mark of the side."""
+        return list(dict.fromkeys([*projection, *self.layout.keys, SIDE]))
+
+    def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
+        earlier, later = _pairs(rows, self.layout.keys)
+        kinds = whole_column(rows, VALUE_KIND).to_numpy().copy()
+        adds = is_add(kinds)
+        both = np.flatnonzero((earlier >= 0) & (later >= 0))
+        same = np.zeros(len(earlier), np.bool_)
+        same[both] = adds[earlier[both]] == adds[later[both]]
+        for name in names:
+            both = both[same[both]]
+            if not len(both):
+                break
+            column = whole_column(rows, name)
+            same[both] = equal_values(take_rows(column, earlier[both]), take_rows(column, later[both]))
+        gone = later < 0
+        kinds[earlier[gone]] = RowKind.DELETE
+        kept = np.where(gone, self.keep_deletes & adds[earlier], ~same)
+        chosen = np.where(gone, earlier, later)[kept]
+        if drop_deletes:
+            chosen = chosen[adds[chosen]]
+        numbers = take_rows(whole_column(rows, SEQUENCE_NUMBER), chosen) if key_value_columns else None
+        return output_table(
+            [(name, take_rows(whole_column(rows, name), chosen)) for name in names],
+            rows.schema,
+            numbers,
+            pa.array(kinds[chosen]) if key_value_columns else None,
+        )
+
+
+def _pairs(rows: pa.Table, keys: Sequence[str]) -> tuple[Indices, Indices]:
+    """For each key, in order, its row of the earlier and of the later state; -1 where there is none."""
+    found = sort_order(rows.select(list(keys)), keys)
+    sides = whole_column(rows, SIDE).to_numpy()[found.order]
+    numbers = np.repeat(np.arange(len(found.starts)), found.counts)
+    pairs = np.full((2, len(found.starts)), -1, np.int64)
+    pairs[sides, numbers] = found.order
+    if np.count_nonzero(pairs >= 0) != len(found.order):
+        raise CorruptTableError(
+            "A state of the table holds a key in two buckets: the difference of two states cannot be computed."
+        )
+    return pairs[0], pairs[1]
+
+
+def equal_values(left: pa.Array, right: pa.Array) -> Mask:
+    """Where values are the same: nulls and NaN equal themselves, 0.0 is not -0.0."""
+    if pa.types.is_nested(left.type):
+        codes = equality_codes(pa.concat_arrays([left, right]))
+        return codes[: len(left)] == codes[len(left) :]  # type: ignore[no-any-return]
+    nulls = pc.and_(left.is_null(), right.is_null()).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(left.type):
+        a, b = (side.fill_null(0).to_numpy(zero_copy_only=False) for side in (left, right))
+        bits = np.dtype(f"i{a.dtype.itemsize}")
+        same = (a.view(bits) == b.view(bits)) | (np.isnan(a) & np.isnan(b))
+        valid = pc.and_(left.is_valid(), right.is_valid()).to_numpy(zero_copy_only=False)
+        return nulls | (same & valid)  # type: ignore[no-any-return]
+    equal = pc.equal(left, right).fill_null(False).to_numpy(zero_copy_only=False)
+    return nulls | equal  # type: ignore[no-any-return]
+
 
 _SYSTEM = (SEQUENCE_NUMBER, VALUE_KIND)
 
@@ -90,3 +179,94 @@ def _changed(
         column, other = whole_column(before, name), whole_column(after, name)
         same[left] = equal_values(take_rows(column, before_at[left]), take_rows(other, after_at[left]))
     return ~same
+
+
+def merge_with_changelog(
+    top: pa.Table, newer: pa.Table, engine: MergeEngine, *, ignored: Collection[str] | None
+) -> tuple[pa.Table, pa.Table]:
+    """Merge rows of the top level with newer ones.
+
+    Args:
+        top: KeyValue rows of the top level, sorted; each key once, and no key is in another piece.
+        newer: KeyValue rows with the same columns, at least one: sorted runs one after the other, oldest first.
+        engine: the merge engine of the table.
+        ignored: as of ``changelog_rows``.
+
+    Returns:
+        The merged rows without deletes, and the rows of the changelog, both sorted by key.
+    """
+    rows = pa.concat_tables([top, newer])
+    found = engine.layout.sort(rows)
+    sorted_once: Any = replace(cast("Any", engine), layout=_SortedLayout.of(engine.layout, found))
+    merged = sorted_once.merge(rows, drop_deletes=False, columns=None)
+    before = _top_rows(found, top.num_rows)
+    after = _rows_of_keys(rows, found.order[found.starts], merged, engine.layout)
+    changed = np.flatnonzero((before < 0) | (found.counts > 1))
+    changelog = changelog_rows(*_taken(top, before[changed]), *_taken(merged, after[changed]), ignored=ignored)
+    return without_deletes(merged), changelog
+
+
+@dataclass(frozen=True, slots=True)
+class _SortedLayout(KeyLayout):
+    """The layout of rows whose order is known."""
+
+    order: KeyOrder | None = None
+
+    @classmethod
+    def of(cls, layout: KeyLayout, order: KeyOrder) -> _SortedLayout:
+        return cls(**{field.name: getattr(layout, field.name) for field in fields(layout)}, order=order)
+
+    def sort(self, rows: pa.Table) -> KeyOrder:
+        assert self.order is not None
+        return self.order
+
+
+def inserted(rows: pa.Table) -> pa.Table:
+    """The changelog of rows whose keys the top level does not have: +I, and nothing for deletes."""
+    rows = without_deletes(rows)
+    kinds = pa.array(np.full(rows.num_rows, RowKind.INSERT, np.int8))
+    at = rows.schema.get_field_index(VALUE_KIND)
+    return rows.set_column(at, rows.schema.field(at), kinds)
+
+
+def without_deletes(rows: pa.Table) -> pa.Table:
+    """The rows that are no -U or -D."""
+    adds = is_add(whole_column(rows, VALUE_KIND).to_numpy())
+    return rows if adds.all() else rows.filter(pa.array(adds))
+
+
+def _top_rows(found: KeyOrder, top_rows: int) -> Indices:
+    """For each key its row of the top level, which are the first of all rows; -1 where it has none."""
+    first = found.order[found.starts]
+    if np.count_nonzero(first < top_rows) == top_rows:  # they have the lowest sequence numbers
+        return np.where(first < top_rows, first, -1)
+    at = np.flatnonzero(found.order < top_rows)
+    rows = np.full(len(found.starts), -1, np.int64)
+    rows[np.searchsorted(found.starts, at, side="right") - 1] = found.order[at]
+    return rows
+
+
+def _rows_of_keys(rows: pa.Table, firsts: Indices, merged: pa.Table, layout: KeyLayout) -> Indices:
+    """For each key, given by a row of it, its merged row; -1 where merging left none."""
+    if merged.num_rows == len(firsts):
+        return np.arange(len(firsts))
+    names = list(layout.keys)
+    given = rows.select(names).take(pa.array(firsts))
+    pairs = sort_order(pa.concat_tables([given, merged.select(names)]), names)
+    found = np.full(len(firsts), -1, np.int64)
+    numbers = np.repeat(np.arange(len(pairs.starts)), pairs.counts)
+    is_merged = pairs.order >= len(firsts)
+    found[numbers[is_merged]] = pairs.order[is_merged] - len(firsts)
+    return found
+
+
+def _taken(rows: pa.Table, at: Indices) -> tuple[pa.Table, Indices]:
+    """Only these rows, and where each of them is now; -1 stays."""
+    there = np.flatnonzero(at >= 0)
+    now = np.full(len(at), -1, np.int64)
+    now[there] = np.arange(len(there))
+    chosen = at[there]
+    if len(chosen) == rows.num_rows and bool((chosen[1:] > chosen[:-1]).all()):
+        return rows, now
+    columns = [take_rows(whole_column(rows, name), chosen) for name in rows.schema.names]
+    return pa.Table.from_arrays(columns, schema=rows.schema), now

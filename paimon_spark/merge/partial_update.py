@@ -1,7 +1,7 @@
 """Merge engine partial-update: columns are filled by several writers (Java ``PartialUpdateMergeFunction``).
 
 Keys are of three sorts: with one row (passed through, as Java's ``ReducerMergeFunctionWrapper`` does), with several
-rows and no retraction (merged by segment operations), and special ones (``row_by_row.py``).
+rows and no retraction (merged by segment operations), and special ones (`merge.sequence_groups`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,23 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import DataError
+from paimon_spark.merge.aggregation import create_aggregator
 from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState
-from paimon_spark.merge.functions import create_aggregator
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
-from paimon_spark.merge.merged_rows import MergedColumn, MergeInput, output_table
-from paimon_spark.merge.row_by_row import NO_DELETES, DeleteRules, FieldRule, RowByRowMerge, null_error
 from paimon_spark.merge.segments import Segments
 from paimon_spark.merge.sequence_groups import (
+    NO_DELETES,
+    DeleteRules,
+    FieldRule,
     GroupRows,
+    RowByRowMerge,
     SequenceGroup,
     are_disjoint,
     comparators,
+    null_error,
     parse_sequence_groups,
 )
+from paimon_spark.merge.stream import MergedColumn, MergeInput, output_table
 from paimon_spark.merge.value_aggregators import LastValue, valid_mask
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import is_add

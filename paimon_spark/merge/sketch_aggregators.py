@@ -20,9 +20,8 @@ import pyarrow as pa
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.merge.aggregators import AggregateOptions
 from paimon_spark.merge.collection_aggregators import CombiningAggregator
-from paimon_spark.merge.roaring64 import Bitmap64
 from paimon_spark.merge.segments import Segments
-from paimon_spark.spec.roaring import Bitmap32
+from paimon_spark.spec.roaring import Bitmap32, Bitmap64
 
 
 class UniteBytes(CombiningAggregator):

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from paimon_spark.merge.aggregators import Merged
 from paimon_spark.merge.collection_aggregators import CombiningAggregator, pair_starts, where
 from paimon_spark.merge.elements import Lists, equality_codes, first_occurrences
-from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.segments import Indices, Mask, Segments
+from paimon_spark.merge.stream import take_rows
 
 # Character.isWhitespace
 _BLANKS = (

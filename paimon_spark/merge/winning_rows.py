@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
-from paimon_spark.merge.merged_rows import MergeInput, rows_table
 from paimon_spark.merge.segments import Indices, Segments
+from paimon_spark.merge.stream import MergeInput, rows_table
 from paimon_spark.spec.special_fields import is_add
 
 

@@ -11,9 +11,16 @@ from paimon_spark.errors import PaimonError, SchemaError, UnsupportedError
 from paimon_spark.metastore import hive_table as record
 from paimon_spark.metastore import hive_view
 from paimon_spark.metastore.catalog_locks import LockOptions, option_value
-from paimon_spark.metastore.hive_client import HiveClient, HiveNoAnswerError, HiveRefusalError, records
-from paimon_spark.metastore.hive_lock import HEARTBEAT_SECONDS, held
-from paimon_spark.metastore.hive_settings import address_of, settings_of
+from paimon_spark.metastore.hive_client import (
+    HEARTBEAT_SECONDS,
+    HiveClient,
+    HiveNoAnswerError,
+    HiveRefusalError,
+    address_of,
+    held,
+    records,
+    settings_of,
+)
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
 from paimon_spark.spec.view import View, ViewChange, changed_view
 

@@ -1,4 +1,11 @@
-"""Calls to a Hive metastore over Thrift, by the stubs of the package pymetastore."""
+"""Calls to a Hive metastore over Thrift, by the stubs of the package pymetastore.
+
+How a Hive metastore is reached: by the options of a catalog, then by ``hive-site.xml``.
+
+Java: ``HiveCatalog.createHiveConf``.
+
+The EXCLUSIVE lock of a table in a Hive metastore. Java: ``HiveCatalogLock``.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +13,129 @@ import contextlib
 import getpass
 import logging
 import os
+import re
+import socket
 import threading
 import time
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
-from paimon_spark.errors import PaimonError
-from paimon_spark.metastore.hive_settings import Address
+from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
+from paimon_spark.metastore.catalog_locks import LockOptions
+from paimon_spark.options.option import parse_duration
+
+SITE: Final = "hive-site.xml"
+_URIS: Final = "hive.metastore.uris"
+_DEFAULT_PORT: Final = 9083
+_MOST_SITES: Final = 32
+_CLIENT_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
+_REFUSED: Final = {
+    "hive.metastore.sasl.enabled": ("true", "Kerberos"),
+    "hive.metastore.use.ssl": ("true", "TLS"),
+    "hive.metastore.thrift.framed.transport.enabled": ("true", "framed transport"),
+    "hive.metastore.thrift.compact.protocol.enabled": ("true", "the compact protocol"),
+    "hive.metastore.client.thrift.transport.mode": ("http", "Thrift over HTTP"),
+}
+"""Settings of a client that this one cannot do, in lower case: the value, and what it is."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where metastores run that share a database, and how long an answer may take."""
+
+    servers: tuple[tuple[str, int], ...]
+    timeout_seconds: float
+
+    @property
+    def shown(self) -> str:
+        """For messages."""
+        return ",".join(f"thrift://{host}:{port}" for host, port in self.servers)
+
+
+def settings_of(options: Mapping[str, str]) -> dict[str, str]:
+    """The settings of ``hive-site.xml``, and over them those of the catalog.
+
+    Raises:
+        OptionError: the directory of ``hive-conf-dir`` has no such file, or it cannot be read.
+        UnsupportedError: they ask for what this client cannot do.
+    """
+    folder = options.get("hive-conf-dir", "").strip() or os.environ.get("HIVE_CONF_DIR", "").strip()
+    site = _site(folder) if folder else {}
+    found = {**site, **{key: value for key, value in options.items() if key.lower().startswith("hive.")}}
+    if options.get("uri", "").strip():
+        found[_URIS] = options["uri"]
+    for key, value in found.items():
+        refused = _REFUSED.get(key.lower())
+        if refused is not None and value.strip().lower() == refused[0]:
+            raise UnsupportedError(
+                f"The Hive metastore wants {refused[1]} ('{key}' = '{value}'), which is not supported. Give the "
+                "address of one that takes plain Thrift, or use the official connector."
+            )
+    client = options.get("metastore.client.class", "").strip()
+    if client not in ("", _CLIENT_CLASS):
+        raise UnsupportedError(
+            f"The catalog option 'metastore.client.class' = '{client}' is a class of Java, which cannot run here: only "
+            "Hive's own metastore is asked. Remove the option."
+        )
+    return found
+
+
+def address_of(settings: Mapping[str, str]) -> Address:
+    """Where the metastores are.
+
+    Raises:
+        OptionError: no address is given, or it is none.
+    """
+    text = settings.get(_URIS, "").strip()
+    if not text:
+        raise OptionError(
+            "A Hive catalog needs the option 'uri': thrift://<host>:<port>, several with commas between them; or "
+            f"'hive-conf-dir', a directory with a {SITE} that has '{_URIS}'."
+        )
+    servers = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        split = urlsplit(part)
+        try:
+            host, port = split.hostname, split.port or _DEFAULT_PORT
+        except ValueError:
+            host, port = None, 0
+        if split.scheme != "thrift" or not host:
+            raise OptionError(f"'uri' = '{part}' is not the address of a Hive metastore: thrift://<host>:<port>")
+        servers.append((host, port))
+    timeout = settings.get("hive.metastore.client.socket.timeout", "600s")
+    return Address(tuple(servers), _seconds(timeout))
+
+
+def _seconds(text: str) -> float:
+    """A length of time as Hive writes it: seconds where it names no unit."""
+    return float(text) if re.fullmatch(r"\s*\d+\s*", text) else parse_duration(text).total_seconds()
+
+
+def _site(folder: str) -> Mapping[str, str]:
+    path = os.path.join(folder.removeprefix("file://"), SITE)
+    try:
+        found = os.stat(path)
+        return _parsed(path, found.st_mtime_ns, found.st_size)
+    except (OSError, ElementTree.ParseError) as error:
+        raise OptionError(f"'hive-conf-dir' = '{folder}' has no {SITE} that can be read: {error}") from None
+
+
+@lru_cache(_MOST_SITES)
+def _parsed(path: str, _mtime: int, _size: int) -> Mapping[str, str]:
+    """The settings in a file, which is read once as long as it does not change: each load of a table asks for them."""
+    found = {}
+    for entry in ElementTree.parse(path).iter("property"):
+        name, value = entry.findtext("name"), entry.findtext("value")
+        if name and value is not None:
+            found[name.strip()] = value.strip()
+    return found
+
 
 _LOG = logging.getLogger(__name__)
 _PACKAGE: Final = "pip install 'paimon-spark[hive]'"
@@ -178,3 +300,84 @@ def _connect(address: Address) -> tuple[Any, Any]:
 def _sentence(error: Exception) -> str:
     text = getattr(error, "message", None) or str(error) or type(error).__name__
     return str(text).strip().splitlines()[0].rstrip(".")
+
+
+_FIRST_SLEEP_SECONDS: Final = 0.05
+HEARTBEAT_SECONDS: Final = 60.0
+"""How often a lock that is held is kept alive: servers free it after `hive.txn.timeout`, which is 5 minutes."""
+
+
+@contextlib.contextmanager
+def held(client: HiveClient, options: LockOptions, database: str, name: str, beat_seconds: float) -> Iterator[None]:
+    """Hold the lock of a table, or of its branch ``t$branch_b``, and keep it alive.
+
+    Raises:
+        TableBusyError: others held it for too long.
+        PaimonError: the metastore cannot be reached, or takes no locks.
+    """
+    number = _acquired(client, options, database, name)
+    ended = threading.Event()
+    beats = threading.Thread(target=_keep_alive, args=(client, number, ended, beat_seconds), daemon=True)
+    beats.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        _release(client, number, f"{database}.{name}")
+
+
+def _acquired(client: HiveClient, options: LockOptions, database: str, name: str) -> int:
+    """Take the lock; return its number."""
+    hive, begun = records(), time.monotonic()
+    number, state = _asked(client, database, name)
+    sleep, is_ours = _FIRST_SLEEP_SECONDS, False
+    try:
+        while state == hive.LockState.WAITING and time.monotonic() - begun < options.longest_wait.total_seconds():
+            sleep = min(2 * sleep, options.longest_sleep.total_seconds())
+            time.sleep(sleep)
+            state = client.call("check_lock", hive.CheckLockRequest(lockid=number)).state
+        is_ours = state == hive.LockState.ACQUIRED
+    finally:
+        if not is_ours:
+            _release(client, number, f"{database}.{name}")
+    if is_ours:
+        return number
+    if state == hive.LockState.WAITING:
+        raise options.busy(f"{database}.{name}")
+    raise PaimonError(
+        f"The lock {database}.{name} of the Hive metastore was taken from us while we waited for it (state {state}). "
+        "Nothing was done; run it again."
+    )
+
+
+def _asked(client: HiveClient, database: str, name: str) -> tuple[int, Any]:
+    """Ask for the lock; return its number and state. After a lost answer it is looked up whether it was given."""
+    hive, ours = records(), f"paimon-spark {uuid.uuid4()}"
+    part = hive.LockComponent(type=hive.LockType.EXCLUSIVE, level=hive.LockLevel.TABLE, dbname=database, tablename=name)
+    request = hive.LockRequest(component=[part], user=user(), hostname=socket.gethostname(), agentInfo=ours)
+    try:
+        answer = client.call("lock", request, once=True)
+    except HiveNoAnswerError:
+        known = client.call("show_locks", hive.ShowLocksRequest(dbname=database, tablename=name)).locks or ()
+        found = next((each for each in known if each.agentInfo == ours), None)
+        answer = client.call("lock", request) if found is None else found
+    return answer.lockid, answer.state
+
+
+def _keep_alive(client: HiveClient, number: int, ended: threading.Event, beat_seconds: float) -> None:
+    hive = records()
+    while not ended.wait(beat_seconds):
+        try:
+            client.call("heartbeat", hive.HeartbeatRequest(lockid=number))
+        except PaimonError as error:
+            if not ended.is_set():
+                _LOG.warning("The lock %s of the Hive metastore was not kept alive: %s", number, error)
+
+
+def _release(client: HiveClient, number: int, lock: str) -> None:
+    try:
+        client.call("unlock", records().UnlockRequest(lockid=number), done_by=("NoSuchLockException",))
+    except PaimonError as error:
+        gone = isinstance(error, HiveRefusalError) and error.kind == "NoSuchLockException"
+        reason = "it had timed out before" if gone else str(error)
+        _LOG.warning("The lock %s of the Hive metastore was not released: %s", lock, reason)

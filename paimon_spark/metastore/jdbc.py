@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.metastore.catalog_locks import LockOptions, option_value
-from paimon_spark.metastore.database import Database, NameTakenError
-from paimon_spark.metastore.jdbc_uri import parse_address
+from paimon_spark.metastore.database import Database, NameTakenError, parse_address
 from paimon_spark.metastore.metastore import Metastore, view_gone
 from paimon_spark.spec.view import View, ViewChange, changed_view
 

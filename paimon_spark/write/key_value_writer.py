@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.memory import note_freed
-from paimon_spark.merge.key_pieces import key_pieces
-from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.sort import whole_column
+from paimon_spark.merge.stream import key_pieces, take_rows
 from paimon_spark.spec.arrow_types import to_arrow_field
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, RowKind, is_retract
 from paimon_spark.write.rolling import RollingFiles

@@ -22,8 +22,7 @@ from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_late
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.maintain.refs.branches import create_branch
 from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback import rollback_to_as_latest, rollback_to_snapshot
 from paimon_spark.maintain.refs.tags import delete_tag, rename_tag
 from paimon_spark.spec.data_types import BigIntType
 from paimon_spark.spec.iceberg.manifests import IcebergEntry, IcebergManifest

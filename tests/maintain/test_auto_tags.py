@@ -11,7 +11,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.refs import auto_tags, tags
+from paimon_spark.maintain.refs import tags
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.tag import TagPeriod, time_zone
 from paimon_spark.table.table import FileStoreTable
@@ -111,9 +111,9 @@ def test_the_clock_makes_tags_too_and_they_expire(tmp_path: Path) -> None:
     old = replace(tag, create_time=tag.create_time - timedelta(hours=2))
     Path(table.paths.tag_path(name)).write_text(old.to_json())
     never = table.with_options({"tag.time-expire-enabled": "false"})
-    assert auto_tags.run_automatic_tags(never) == []
+    assert tags.run_automatic_tags(never) == []
     assert held(table) == {name: 1}
-    auto_tags.run_automatic_tags(table)
+    tags.run_automatic_tags(table)
     assert held(table) == {}
 
 
@@ -123,8 +123,8 @@ def test_snapshots_of_other_writers_are_tagged_later(tmp_path: Path) -> None:
         write(table, watermark=START + hour * HOUR)
     assert held(table) == {}
     Path(table.paths.snapshot_path(1)).unlink()
-    assert auto_tags.run_automatic_tags(table) == ["2023-11-15 01", "2023-11-15 02"]
-    assert auto_tags.run_automatic_tags(table) == []
+    assert tags.run_automatic_tags(table) == ["2023-11-15 01", "2023-11-15 02"]
+    assert tags.run_automatic_tags(table) == []
 
 
 def test_the_tag_of_a_batch_write(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_no_second_automatic_tag_of_a_snapshot(tmp_path: Path) -> None:
     with pytest.raises(PaimonError, match=r"Snapshot 1 is already auto-tagged with \[2023-11-14\]"):
         tags.create_tag(table, "2020-01-01 x")
     tags.create_tag(table, "x")
-    assert not auto_tags.run_automatic_tags(table)
+    assert not tags.run_automatic_tags(table)
 
 
 def test_bad_options_are_refused_before_the_commit(tmp_path: Path) -> None:

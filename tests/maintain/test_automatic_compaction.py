@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.errors import CommitConflictError
+from paimon_spark.errors import CommitConflictError, CommitStateUnknownError
 from paimon_spark.maintain.compact import compaction, due
 from paimon_spark.maintain.compact.compaction import rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
@@ -261,7 +261,7 @@ def test_the_driver_alone_compacts_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The plain source on Connect has no tasks for it."""
-    monkeypatch.setattr("paimon_spark.maintain.compact.after_write._FEW_BYTES_HERE", 10)
+    monkeypatch.setattr("paimon_spark.maintain.compact.due._FEW_BYTES_HERE", 10)
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **{"num-sorted-run.compaction-trigger": "2"})
     write(table, {1: "a"})
     with caplog.at_level(logging.WARNING):
@@ -277,7 +277,7 @@ def test_tables_that_cannot_be_compacted_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:
-        raise compaction.CommitStateUnknownError("nobody knows")
+        raise CommitStateUnknownError("nobody knows")
 
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **{"num-sorted-run.compaction-trigger": "2"})
     write(table, {1: "a"})

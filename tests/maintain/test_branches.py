@@ -11,8 +11,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError, TableNotFoundError, UnsupportedError
 from paimon_spark.maintain.refs import branches, tags
-from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.merge_branch import merge_branch
+from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message

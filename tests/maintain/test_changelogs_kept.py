@@ -13,9 +13,8 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.maintain.after_commit import maintain
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
-from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
-from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
+from paimon_spark.maintain.expire.snapshots import expire_all_changelogs, expire_snapshots, retain_latest_only
+from paimon_spark.maintain.files.needed_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs.branches import create_branch, delete_branch
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
@@ -187,7 +186,7 @@ def test_a_large_bucket_is_left_where_only_the_driver_could_compact_it(
     table = make(tmp_path, "full-compaction", **{"full-compaction.delta-commits": "1"})
     data = pa.table({"k": [1], "v": [1]}, schema=pa.schema([("k", pa.int32()), ("v", pa.int32())]))
     write = TableWrite(plan_write(table, data_schema=data.schema))
-    monkeypatch.setattr("paimon_spark.maintain.compact.after_write._MOST_BYTES_HERE", 10)
+    monkeypatch.setattr("paimon_spark.maintain.compact.due._MOST_BYTES_HERE", 10)
     with caplog.at_level(logging.WARNING):
         write.commit([write_batches(write.plan, data.to_batches(), 0)])
     assert "committed, but not compacted, and without changelog" in caplog.text

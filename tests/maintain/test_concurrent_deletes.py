@@ -18,7 +18,7 @@ from paimon_spark.maintain.expire.snapshots import retain_latest_only
 from paimon_spark.maintain.files import needed_files, orphan_files
 from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.maintain.refs import branches, fast_forward, rollback, tags
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.snapshot_store import SnapshotStore

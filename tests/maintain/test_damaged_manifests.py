@@ -11,8 +11,7 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, PaimonError
-from paimon_spark.maintain.expire.changelogs import expire_changelogs
-from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.expire.snapshots import expire_changelogs, expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.table.table import FileStoreTable, load_table

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
 from paimon_spark.maintain.expire.partitions import expire_partitions
-from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.expire.snapshots import expire_all_changelogs, expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, tags

@@ -11,7 +11,7 @@ import pytest
 
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots, retain_latest_only
-from paimon_spark.maintain.refs import rollback_as_latest, tags
+from paimon_spark.maintain.refs import rollback, tags
 from paimon_spark.table.table import load_table
 from tests.support.history import rows, table_files
 
@@ -78,7 +78,7 @@ def test_java_reads_what_came_back(oracle: Any, tmp_path: Path) -> None:
     for value in "abc":
         oracle.write(path, [{"k": 1, "v": value}], overwrite={})
     table = load_table(path)
-    rollback_as_latest.rollback_to_as_latest(table, snapshot_id=2)
+    rollback.rollback_to_as_latest(table, snapshot_id=2)
     for tag in table.tags.names():
         tags.delete_tag(table, tag)
     assert expire_snapshots(table, Retention(1, 2, timedelta(days=1), 50)) == 2

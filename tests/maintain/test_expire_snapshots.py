@@ -14,8 +14,13 @@ from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain import after_commit
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.expire import consumers
-from paimon_spark.maintain.expire.changelogs import expire_all_changelogs, expire_changelogs
-from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots, retain_latest_only
+from paimon_spark.maintain.expire.snapshots import (
+    Retention,
+    expire_all_changelogs,
+    expire_changelogs,
+    expire_snapshots,
+    retain_latest_only,
+)
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.table.consumer_store import ConsumerStore

@@ -16,7 +16,7 @@ from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.copy_table import copy_table
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import FileStoreTable, create_table, load_table

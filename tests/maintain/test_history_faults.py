@@ -14,7 +14,7 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.read.split_read import read_split
 from paimon_spark.storage import lease
 from paimon_spark.storage.file_io import FileIO

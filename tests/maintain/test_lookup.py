@@ -14,8 +14,8 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, DataError
-from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
+from paimon_spark.maintain.compact.due import compact_after_write
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.merge.lookup import LookupMerge
 from paimon_spark.read.file_read import FileRead
@@ -237,7 +237,7 @@ def test_the_driver_alone_leaves_large_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **KINDS["vectors"])
-    monkeypatch.setattr("paimon_spark.maintain.compact.after_write._MOST_BYTES_HERE", 10)
+    monkeypatch.setattr("paimon_spark.maintain.compact.due._MOST_BYTES_HERE", 10)
     write(table, {1: "a"})
     assert rows(table) == {1: "a"}, "nothing is written anew"
     with caplog.at_level(logging.WARNING):

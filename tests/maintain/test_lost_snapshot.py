@@ -13,14 +13,13 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, TableNotFoundError
-from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
-from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.expire.snapshots import expire_all_changelogs, expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.table import snapshot_store
 from paimon_spark.table.table import FileStoreTable, load_table

@@ -21,7 +21,7 @@ from paimon_spark.maintain.files import one_at_a_time
 from paimon_spark.maintain.files.one_at_a_time import waiting_at_most
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.storage import lease as lease_module
 from paimon_spark.storage.lease import PREFIX, lease
 from paimon_spark.table.table import FileStoreTable, load_table

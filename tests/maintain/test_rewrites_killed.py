@@ -23,13 +23,11 @@ from paimon_spark.errors import CommitConflictError, CommitError, OptionError, P
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.row_order import RowOrder
 from paimon_spark.maintain.compact.scope import CompactScope
-from paimon_spark.maintain.compact.sorted_plan import all_of_each_partition
-from paimon_spark.maintain.compact.sorted_rewrite import sort_units
+from paimon_spark.maintain.compact.sorted_rewrite import all_of_each_partition, sort_units
 from paimon_spark.maintain.copy_table import copy_table
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs import branches, tags
-from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.merge_branch import merge_branch
+from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
 from paimon_spark.spec.data_types import IntType
 from paimon_spark.spec.space_curves import Curve
 from paimon_spark.table.schema_change import AddColumn

@@ -18,8 +18,8 @@ from paimon_spark.errors import (
     SnapshotNotFoundError,
 )
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.maintain.refs import rollback_as_latest, tags
-from paimon_spark.maintain.refs.rollback_as_latest import RollbackAsLatest, rollback_to_as_latest
+from paimon_spark.maintain.refs import rollback, tags
+from paimon_spark.maintain.refs.rollback import RollbackAsLatest, rollback_to_as_latest
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
@@ -155,7 +155,7 @@ def test_what_took_place_is_not_advised_to_be_run_again(
     if fails == "tag":
         monkeypatch.setattr(type(table.tags), "create", create)
     else:
-        monkeypatch.setattr(rollback_as_latest, "create_due_tags", due)
+        monkeypatch.setattr(rollback, "create_due_tags", due)
     with pytest.raises(CommitError, match=r"snapshot 4 has the rows of snapshot 1; do not run it again"):
         rollback_to_as_latest(table, snapshot_id=1)
     assert (table.snapshots.ids(), rows(table)) == ([1, 2, 3, 4], {1: "a"})

@@ -14,8 +14,7 @@ from paimon_spark.errors import CommitConflictError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.row_order import RowOrder
 from paimon_spark.maintain.compact.scope import CompactScope
-from paimon_spark.maintain.compact.sorted_plan import all_of_each_partition
-from paimon_spark.maintain.compact.sorted_rewrite import sort_units
+from paimon_spark.maintain.compact.sorted_rewrite import all_of_each_partition, sort_units
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.table_scan import TableScan

@@ -15,8 +15,13 @@ from paimon_spark.maintain.compact import sorted_rewrite
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.row_order import RowOrder, asked_order
 from paimon_spark.maintain.compact.scope import CompactScope
-from paimon_spark.maintain.compact.sorted_plan import all_of_each_partition, check_sortable, clustering_units
-from paimon_spark.maintain.compact.sorted_rewrite import sort_here, sort_units
+from paimon_spark.maintain.compact.sorted_rewrite import (
+    all_of_each_partition,
+    check_sortable,
+    clustering_units,
+    sort_here,
+    sort_units,
+)
 from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema

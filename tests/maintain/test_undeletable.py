@@ -11,8 +11,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.maintain.expire import consumers
-from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
-from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.expire.snapshots import expire_all_changelogs, expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.needed_files import delete_unused_files
 from paimon_spark.maintain.files.orphan_files import RemovedFiles, remove_orphan_files
 from paimon_spark.maintain.refs import rollback, tags

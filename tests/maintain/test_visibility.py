@@ -10,8 +10,8 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitError
-from paimon_spark.maintain import visibility
-from paimon_spark.maintain.visibility import wait_until_visible
+from paimon_spark.maintain import after_commit
+from paimon_spark.maintain.after_commit import wait_until_visible
 from paimon_spark.write.message import TaskMessage
 from tests.support.commits import fake_file, make_table, message
 
@@ -61,6 +61,6 @@ def test_it_returns_when_another_writer_has_compacted(tmp_path: Path, monkeypatc
             commit(table, [TaskMessage((done,), 0)])
 
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=compact_meanwhile)  # other threads sleep too
-    monkeypatch.setattr(visibility, "time", clock)
+    monkeypatch.setattr(after_commit, "time", clock)
     wait_until_visible(table, messages, made)
     assert slept == [7.0, 7.0]

@@ -10,12 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.errors import DataError
-from paimon_spark.merge.functions import create_aggregator
-from paimon_spark.merge.roaring64 import Bitmap64
+from paimon_spark.merge.aggregation import create_aggregator
 from paimon_spark.merge.segments import Segments
 from paimon_spark.merge.sort import sort_order
 from paimon_spark.spec.data_types import VarBinaryType
-from paimon_spark.spec.roaring import ARRAY, BITMAP, Bitmap32, Container
+from paimon_spark.spec.roaring import ARRAY, BITMAP, Bitmap32, Bitmap64, Container
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from paimon_spark.metastore.hive_settings import settings_of
+from paimon_spark.metastore.hive_client import settings_of
 
 _KEY = "hive.metastore.uris"
 

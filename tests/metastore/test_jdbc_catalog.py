@@ -11,7 +11,7 @@ import pytest
 
 from paimon_spark.arrow.table import create_table, open_table
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableBusyError, TableNotFoundError
-from paimon_spark.metastore.jdbc_uri import parse_address
+from paimon_spark.metastore.database import parse_address
 from paimon_spark.options import reaching_options
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.catalog_options import check_catalog_options

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.merge.key_pieces import key_pieces
+from paimon_spark.merge.stream import key_pieces
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema

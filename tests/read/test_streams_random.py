@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.compact.due import compact_after_write
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.stream_limits import ReadLimits
 from paimon_spark.spec.snapshot import CommitKind

@@ -10,9 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.metastore import hive_lock
-from paimon_spark.metastore.hive_client import HiveClient
-from paimon_spark.metastore.hive_settings import Address
+from paimon_spark.metastore import hive_client
+from paimon_spark.metastore.hive_client import Address, HiveClient
 from tests.acceptance.cases import CASES
 from tests.acceptance.run import run_file
 from tests.support.acceptance_backend import Backend, utc_clocks
@@ -59,9 +58,9 @@ def _rows(run: Run, text: str) -> list[tuple[object, ...]]:
 
 def test_statements_of_every_kind(run: Run, client: HiveClient, monkeypatch: pytest.MonkeyPatch) -> None:
     locks: list[str] = []
-    acquired = hive_lock._acquired
+    acquired = hive_client._acquired
     monkeypatch.setattr(
-        hive_lock, "_acquired", lambda c, o, database, name: (locks.append(name), acquired(c, o, database, name))[1]
+        hive_client, "_acquired", lambda c, o, database, name: (locks.append(name), acquired(c, o, database, name))[1]
     )
     run("CREATE TABLE h.d.t (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '2')")
     assert client.call("get_table", "d", "t").parameters["primary-key"] == "k"

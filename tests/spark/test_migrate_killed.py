@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructType
 
 from paimon_spark.errors import SchemaError
-from paimon_spark.maintain.migrate.source_files import list_source
+from paimon_spark.maintain.migrate.take_over import list_source
 from paimon_spark.spark.jobs.migrate_job import MigrationSource
 from paimon_spark.spark.jobs.migrate_job import migrate as migrate_source
 from paimon_spark.storage.file_io import LocalFileIO

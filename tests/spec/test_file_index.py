@@ -20,12 +20,6 @@ from paimon_spark.spec.data_types import parse_type_sql
 from paimon_spark.spec.file_index import decode_head, encode_container
 from paimon_spark.spec.file_index.answers import FileIndexes
 from paimon_spark.spec.file_index.container import IndexDamageError
-from paimon_spark.spec.file_index.roaring_rows import (
-    bits_of_rows,
-    decode_bitmap,
-    encode_bitmap,
-    encode_bitmaps,
-)
 from paimon_spark.spec.file_index.writer import (
     FileIndexBuilder,
     IndexSetting,
@@ -34,6 +28,12 @@ from paimon_spark.spec.file_index.writer import (
     validate_index_settings,
 )
 from paimon_spark.spec.predicate import Leaf, Not, Or, Predicate, evaluate
+from paimon_spark.spec.roaring import (
+    bits_of_rows,
+    decode_bitmap,
+    encode_bitmap,
+    encode_bitmaps,
+)
 
 
 def rows_of_bits(bits: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.compact.compaction import Executor
+from paimon_spark.maintain.compact.due import compact_after_write
 from paimon_spark.read.row_views import find_view
 from paimon_spark.table.deletion_vectors import FileKey, vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table

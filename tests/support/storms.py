@@ -22,7 +22,7 @@ from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.maintain.refs.rollback import rollback_to_timestamp
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback import rollback_to_as_latest, rollback_to_timestamp
 from paimon_spark.table import commit_times
 from paimon_spark.table.commit_times import count_until
 from paimon_spark.table.table import FileStoreTable, load_table

@@ -19,8 +19,8 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.compact.due import compact_after_write
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.table.table import FileStoreTable, load_table

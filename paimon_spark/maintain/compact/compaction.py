@@ -20,12 +20,17 @@ from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.compact.data_evolution_step import DataEvolutionCompactPlanner
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
-from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
-from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles, CompactStep, MergeTreeCompactPlanner
+from paimon_spark.maintain.compact.sorted_rewrite import clusters_by_steps
+from paimon_spark.maintain.compact.step import (
+    AppendCompactPlanner,
+    BucketFiles,
+    CompactStep,
+    DataEvolutionCompactPlanner,
+    MergeTreeCompactPlanner,
+)
 from paimon_spark.maintain.compact.vectors import VectorChanges
 from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.merge.factory import merge_engine_for

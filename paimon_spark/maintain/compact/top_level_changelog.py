@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_spark.merge.changelog_rows import inserted, merge_with_changelog, without_deletes
 from paimon_spark.merge.factory import merge_engine_for
-from paimon_spark.merge.full_changelog import inserted, merge_with_changelog, without_deletes
 from paimon_spark.merge.stream import aligned_batches, block_bytes
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.record_expiry import RecordExpiry

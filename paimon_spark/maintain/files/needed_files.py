@@ -4,6 +4,8 @@ Does the work of Java's ``TagDeletion`` and ``TagManager.doClean``, with more ch
 with its neighbours. Here a file is deleted only if no tag, no live snapshot and no long-lived changelog of any branch
 needs it: a branch made from a tag, or a rollback that restored files, keeps them. Runs on the driver, once per expiry
 or deleted tag.
+
+The long-lived changelogs of a branch: what stays of a snapshot that has expired (Java: ``ChangelogManager``).
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from paimon_spark.errors import ExpiredFileError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
+from paimon_spark.errors import CorruptTableError, ExpiredFileError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.unused_files import UnusedFiles
+from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.manifest import FileChange, FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
@@ -26,7 +28,30 @@ from paimon_spark.table.tag_store import TagStore
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.storage.file_io import FileStatus
+    from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
+
+
+def changelog_ids(table: FileStoreTable, paths: TablePaths) -> list[int]:
+    """Return the ids of the long-lived changelogs of a branch, ascending."""
+    listed = table.file_io.list_names(paths.changelog_dir)
+    found = [numbered_name_id(entry.name, CHANGELOG_PREFIX) for entry in listed if not entry.is_dir]
+    return sorted(changelog_id for changelog_id in found if changelog_id is not None)
+
+
+def read_changelog(table: FileStoreTable, paths: TablePaths, changelog_id: int) -> Snapshot:
+    """Return the long-lived changelog of a snapshot.
+
+    Raises:
+        FileNotFoundError: there is none.
+        CorruptTableError: it cannot be read, or is that of another snapshot.
+    """
+    path = paths.changelog_path(changelog_id)
+    found = Snapshot.from_json(table.file_io.read_bytes(path), path=path)
+    if found.id != changelog_id:
+        raise CorruptTableError(f"Changelog file {path} holds the snapshot id {found.id}.", path=path)
+    return found
+
 
 _Key = TypeVar("_Key", int, str)
 _HOUR_MILLIS = 3_600_000

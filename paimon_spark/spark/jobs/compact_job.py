@@ -27,7 +27,7 @@ from paimon_spark.maintain.compact.index_rewrite import (
     rewrite_indexes_here,
 )
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, rewrite_files
-from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
+from paimon_spark.maintain.compact.sorted_rewrite import clusters_by_steps
 from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.spark.jobs.progress import name_of, named_jobs, shown_progress
 from paimon_spark.spark.session.session_settings import is_connect

@@ -14,8 +14,15 @@ from urllib.parse import unquote
 from pyspark.errors import PySparkException
 
 from paimon_spark.errors import CommitStateUnknownError, OptionError, PaimonError, SchemaError, UnsupportedError
-from paimon_spark.maintain.migrate.source_files import HIVE_NULL, SourceFile, list_source, partition_columns
-from paimon_spark.maintain.migrate.take_over import delete_source, footers_that_fit, take_over
+from paimon_spark.maintain.migrate.take_over import (
+    HIVE_NULL,
+    SourceFile,
+    delete_source,
+    footers_that_fit,
+    list_source,
+    partition_columns,
+    take_over,
+)
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spec.schema import BucketMode

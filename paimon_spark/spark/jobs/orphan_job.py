@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain.files.managed_blob_files import old_blob_files, unneeded_blob_files
 from paimon_spark.maintain.files.orphan_files import (
     Deleted,
     OrphanFile,
@@ -27,10 +26,12 @@ from paimon_spark.maintain.files.orphan_files import (
     live_snapshots,
     named_files,
     names_of_deleted,
+    old_blob_files,
     old_files,
     older_than_millis,
     read_references,
     stray_files,
+    unneeded_blob_files,
 )
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files as remove_orphan_files_here
 from paimon_spark.spec.manifest import RecordedFile

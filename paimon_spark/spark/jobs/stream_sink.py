@@ -17,7 +17,7 @@ from pyspark import InheritableThread
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.stream_batch import StreamBatch, stream_user, uncommitted
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintain.compact.after_write import compact_left_behind
+from paimon_spark.maintain.compact.due import compact_left_behind
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.compact_job import executor_of

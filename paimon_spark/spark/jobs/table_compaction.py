@@ -21,16 +21,14 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.compact.compaction import check_compactable, compact_with_retries
 from paimon_spark.maintain.compact.row_order import RowOrder
 from paimon_spark.maintain.compact.scope import CompactScope
-from paimon_spark.maintain.compact.sorted_plan import (
-    all_of_each_partition,
-    check_sortable,
-    clustering_units,
-    clusters_by_steps,
-)
 from paimon_spark.maintain.compact.sorted_rewrite import (
     Ranged,
     Sample,
     SortedRewrite,
+    all_of_each_partition,
+    check_sortable,
+    clustering_units,
+    clusters_by_steps,
     discard,
     ranged_rows,
     samples_here,

@@ -110,7 +110,7 @@ class TableWrite:
         from paimon_spark.commit.stream_batch import uncommitted
         from paimon_spark.commit.undo import undone_where_void
         from paimon_spark.maintain.committed_write import commit_write
-        from paimon_spark.maintain.compact.after_write import compact_left_behind
+        from paimon_spark.maintain.compact.due import compact_left_behind
         from paimon_spark.maintain.row_deletion import commit_deletions
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.write.plan import check_one_task_per_bucket, new_user

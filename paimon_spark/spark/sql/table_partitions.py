@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate
+from paimon_spark.table.system.files import epoch_millis
 from paimon_spark.table.system.groups import partition_sums
-from paimon_spark.table.system.live_files import epoch_millis
 from paimon_spark.table.two_branches import matching_partitions, own_partitions
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.maintain import purge
-from paimon_spark.maintain.expire import changelogs as expire_changelogs
 from paimon_spark.maintain.expire import consumers
 from paimon_spark.maintain.expire import partitions as expire_partitions
+from paimon_spark.maintain.expire import snapshots as expire_changelogs
 from paimon_spark.maintain.expire import snapshots as expire_snapshots
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.spark.jobs.orphan_job import remove_orphan_files

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
-from paimon_spark.maintain.refs import branches, rollback, rollback_as_latest, tags
-from paimon_spark.maintain.refs.auto_tags import run_automatic_tags
-from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.merge_branch import merge_branch
+from paimon_spark.maintain.refs import branches, rollback, tags
+from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
+from paimon_spark.maintain.refs.tags import run_automatic_tags
 from paimon_spark.spark.table.handle import TablePart
 from paimon_spark.table.paths import MAIN_BRANCH
 
@@ -232,7 +231,7 @@ class Tags(TablePart):
             SnapshotNotFoundError: there is no such snapshot or tag.
             CommitConflictError: others committed at the same time, too often.
         """
-        done = rollback_as_latest.rollback_to_as_latest(self.table.load(), snapshot_id=snapshot_id, tag=tag)
+        done = rollback.rollback_to_as_latest(self.table.load(), snapshot_id=snapshot_id, tag=tag)
         return done.current_snapshot_id
 
     def rollback_to(

@@ -17,10 +17,10 @@ from paimon_spark.spec.file_index.bitmap import BitmapReader
 from paimon_spark.spec.file_index.bloom_filter import BloomFilterReader
 from paimon_spark.spec.file_index.container import FileIndexPart, IndexDamageError, ReadBytes, Section
 from paimon_spark.spec.file_index.range_bitmap import BsiReader, RangeBitmapReader
-from paimon_spark.spec.file_index.roaring_rows import Bits, no_bits
 from paimon_spark.spec.file_index.values import Bound, bound_of, key_kind
 from paimon_spark.spec.file_index.writer import BITMAP, BLOOM_FILTER, BSI, supports
 from paimon_spark.spec.predicate_tree import And, Leaf, Not, Or, Predicate, fold
+from paimon_spark.spec.roaring import Bits, no_bits
 
 Answer = bool | Bits
 """True: any row may match. False: none can. Else the rows that may."""

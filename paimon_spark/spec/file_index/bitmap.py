@@ -13,15 +13,6 @@ import pyarrow as pa
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow_buffers import ByteStrings
 from paimon_spark.spec.file_index.container import IndexDamageError, Section
-from paimon_spark.spec.file_index.roaring_rows import (
-    Bits,
-    Numbers,
-    all_bits,
-    bits_of_rows,
-    decode_bitmap,
-    encode_bitmaps,
-    no_bits,
-)
 from paimon_spark.spec.file_index.values import (
     Distinct,
     Key,
@@ -32,6 +23,15 @@ from paimon_spark.spec.file_index.values import (
     stored_keys,
 )
 from paimon_spark.spec.hashing import hash_bytes
+from paimon_spark.spec.roaring import (
+    Bits,
+    Numbers,
+    all_bits,
+    bits_of_rows,
+    decode_bitmap,
+    encode_bitmaps,
+    no_bits,
+)
 
 _ENTRY_BYTES = 8
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow_buffers import ByteStrings
 from paimon_spark.spec.file_index.container import IndexDamageError, Section
-from paimon_spark.spec.file_index.roaring_rows import (
+from paimon_spark.spec.file_index.values import Distinct, Key, KeyKind, loaded_keys, packed_key, stored_keys
+from paimon_spark.spec.roaring import (
     Bits,
     Numbers,
     all_bits,
@@ -27,7 +28,6 @@ from paimon_spark.spec.file_index.roaring_rows import (
     encode_bitmap,
     no_bits,
 )
-from paimon_spark.spec.file_index.values import Distinct, Key, KeyKind, loaded_keys, packed_key, stored_keys
 
 _LEAST = -(2**63)
 _MOST_SLICES = 64

@@ -16,8 +16,8 @@ from paimon_spark.spec.data_types import BooleanType, DataField
 from paimon_spark.spec.partition_path import partition_value_text
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.system.definition import LONG, STRING, columns, required, table_of_rows
+from paimon_spark.table.system.files import LiveFiles, epoch_millis
 from paimon_spark.table.system.groups import partition_sums
-from paimon_spark.table.system.live_files import LiveFiles, epoch_millis
 
 if TYPE_CHECKING:
     import pyarrow as pa

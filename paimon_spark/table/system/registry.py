@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.table.system.definition import SystemTable
-from paimon_spark.table.system.facts import FACT_TABLES
 from paimon_spark.table.system.files import FILE_TABLES
-from paimon_spark.table.system.groups import GROUP_TABLES
-from paimon_spark.table.system.history import HISTORY_TABLES
-from paimon_spark.table.system.indexes import INDEX_TABLES
+from paimon_spark.table.system.groups import GROUP_TABLES, INDEX_TABLES
+from paimon_spark.table.system.history import FACT_TABLES, HISTORY_TABLES
 
 SYSTEM_TABLES = {
     table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES, *GROUP_TABLES, *FACT_TABLES, *INDEX_TABLES)

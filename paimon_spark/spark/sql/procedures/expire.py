@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain.expire.changelogs import expire_all_changelogs, expire_changelogs
 from paimon_spark.maintain.expire.partitions import expire_partitions
-from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import Retention, expire_all_changelogs, expire_changelogs, expire_snapshots
 from paimon_spark.maintain.refs.tags import parse_older_than
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,

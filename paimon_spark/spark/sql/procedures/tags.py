@@ -9,17 +9,16 @@ from datetime import timedelta
 
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.refs import branches, tags
-from paimon_spark.maintain.refs.auto_tags import run_automatic_tags
-from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.maintain.refs.merge_branch import merge_branch
+from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
 from paimon_spark.maintain.refs.rollback import (
     Rollback,
+    rollback_to_as_latest,
     rollback_to_snapshot,
     rollback_to_tag,
     rollback_to_timestamp,
     rollback_to_watermark,
 )
-from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.tags import run_automatic_tags
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.sql.procedures.procedure import (
     DONE,
