@@ -26,9 +26,9 @@ from paimon_spark.spec.data_types import (
     TimestampType,
     VarCharType,
 )
-from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry, SimpleStats
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.stats import SimpleStats, evolve_stats
+from paimon_spark.spec.stats import evolve_stats
 
 STRING = VarCharType(VarCharType.MAX)
 TYPES = [BigIntType(), STRING, DoubleType(), DateType(), TimestampType(6), IntType(), STRING, BigIntType()]

@@ -23,8 +23,15 @@ from paimon_spark.spec.binary_row import decode_rows, encode_rows
 from paimon_spark.spec.file_names import index_file_names, index_manifest_names, manifest_list_names, manifest_names
 from paimon_spark.spec.hashing import encode_hash_index
 from paimon_spark.spec.key_order import column_ranks
-from paimon_spark.spec.manifest import HASH_INDEX, FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats
+from paimon_spark.spec.manifest import (
+    EMPTY_STATS,
+    HASH_INDEX,
+    FileKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+    SimpleStats,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -20,10 +20,9 @@ from paimon_spark.spec.casts import cast_array
 from paimon_spark.spec.data_types import VarCharType
 from paimon_spark.spec.filter_literals import filter_text
 from paimon_spark.spec.key_order import key_ranks
-from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_spark.spec.manifest import EMPTY_STATS, FileKind, IndexManifestEntry, ManifestEntry
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate, fields
-from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:

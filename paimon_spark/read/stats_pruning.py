@@ -21,9 +21,9 @@ from paimon_spark.spec.stats import Bounds, evolve_stats
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.manifest import SimpleStats
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.schema import TableSchema
-    from paimon_spark.spec.stats import SimpleStats
     from paimon_spark.table.table import FileStoreTable
 
 Mask = npt.NDArray[np.bool_]

@@ -15,7 +15,7 @@ from paimon_spark.spec.binary_row_decoder import decode_rows
 from paimon_spark.spec.binary_row_encoder import BinaryRows, encode_rows
 from paimon_spark.spec.binary_row_values import decode_row, encode_row
 from paimon_spark.spec.data_types import DataType
-from paimon_spark.spec.stats import EMPTY_SERIALIZED_ROW
+from paimon_spark.spec.manifest import EMPTY_SERIALIZED_ROW
 
 __all__ = [
     "EMPTY_ROW",

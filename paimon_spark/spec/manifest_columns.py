@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.spec.manifest import DataFileMeta, FileChange, FileKind, ManifestEntry, Record
-from paimon_spark.spec.stats import SimpleStats
+from paimon_spark.spec.manifest import DataFileMeta, FileChange, FileKind, ManifestEntry, Record, SimpleStats
 
 Identity = tuple[Any, ...]
 """Identity of a data file in a snapshot."""

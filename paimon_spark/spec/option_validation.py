@@ -1,4 +1,6 @@
-"""Checks the options of merge engines at creation (Java ``PartialUpdateMergeFunction``, ``FieldAggregatorFactory``).
+"""Checks of the options of a new or altered table: merge engines, scans, file formats, BLOB columns.
+
+Checks the options of merge engines at creation (Java ``PartialUpdateMergeFunction``, ``FieldAggregatorFactory``).
 
 Checks that options of scans do not contradict each other (Java ``SchemaValidation.validateStartupMode``).
 

@@ -43,29 +43,7 @@ from paimon_spark.spec.data_types import (
     TinyIntType,
     VarCharType,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleStats:
-    """Minimum, maximum and null count per column, as manifests hold them.
-
-    Attributes:
-        min_values: serialized BinaryRow of the minima (4-byte arity in front).
-        max_values: serialized BinaryRow of the maxima.
-        null_counts: null count per column; None where it is unknown.
-    """
-
-    min_values: bytes
-    max_values: bytes
-    null_counts: tuple[int | None, ...]
-
-
-EMPTY_SERIALIZED_ROW = bytes(12)
-"""The row without fields as manifests hold it: arity 0, then its 8 zero bytes."""
-
-EMPTY_STATS = SimpleStats(EMPTY_SERIALIZED_ROW, EMPTY_SERIALIZED_ROW, ())
-"""Statistics over no columns (Java: ``SimpleStats.EMPTY_STATS``)."""
-
+from paimon_spark.spec.manifest import EMPTY_STATS, SimpleStats
 
 _MAX_CODE_POINT = 0x10FFFF
 _MAX_ORC_BYTES = 1024
@@ -283,12 +261,9 @@ def collect_stats(
 
 
 __all__ = [
-    "EMPTY_SERIALIZED_ROW",
-    "EMPTY_STATS",
     "NO_STATS",
     "Bounds",
     "SimpleColStats",
-    "SimpleStats",
     "StatsCollector",
     "StatsMode",
     "collect_stats",

@@ -1,4 +1,4 @@
-"""The root of all data types, and the atomic ones; SQL strings equal Java's ``asSQLString`` (``paimon.types.*``).
+"""All data types, and the fields of rows; SQL strings equal Java's ``asSQLString`` (``paimon.types.*``).
 
 ARRAY, MAP, MULTISET, VECTOR, ROW and the fields of rows; JSON as Java's ``serializeJson`` writes it.
 """

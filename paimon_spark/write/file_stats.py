@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.data_types import DataField, LocalZonedTimestampType, TimestampType
+from paimon_spark.spec.manifest import EMPTY_STATS, SimpleStats
 from paimon_spark.spec.stats import (
-    EMPTY_STATS,
     NO_STATS,
     SimpleColStats,
-    SimpleStats,
     StatsCollector,
     StatsMode,
     convert_stats,

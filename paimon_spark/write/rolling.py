@@ -27,7 +27,7 @@ from paimon_spark.write.managed_blobs import BlobReferencesWriter
 
 if TYPE_CHECKING:
     from paimon_spark.spec.file_names import FileNameSequence
-    from paimon_spark.spec.stats import SimpleStats
+    from paimon_spark.spec.manifest import SimpleStats
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.write.data_file_spec import DataFileSpec
 

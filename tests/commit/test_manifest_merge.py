@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from paimon_spark.commit.manifest_merge import ManifestAccess, ManifestMergeOptions, merge_manifests
 from paimon_spark.spec.avro_codec import decode_manifest
 from paimon_spark.spec.avro_container import AvroBlocks, write_container
-from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, FileKind, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.manifest_raw import RawEntries, raw_entries_of
-from paimon_spark.spec.stats import EMPTY_STATS
 
 ENTRY_BYTES = 10
 

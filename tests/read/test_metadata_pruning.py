@@ -16,11 +16,10 @@ from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_tracking import read_tracked
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
-from paimon_spark.spec.manifest import ManifestFileMeta, RecordedFile
+from paimon_spark.spec.manifest import EMPTY_STATS, ManifestFileMeta, RecordedFile
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate
 from paimon_spark.spec.special_fields import ROW_ID
-from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.row_id_ranges import manifests_with_row_ids
 from paimon_spark.table.table import load_table

@@ -25,6 +25,7 @@ from paimon_spark.spec.avro_codec import (
 )
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, write_container
 from paimon_spark.spec.manifest import (
+    EMPTY_STATS,
     DataFileMeta,
     DeletionVectorMeta,
     FileKind,
@@ -33,7 +34,6 @@ from paimon_spark.spec.manifest import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_spark.spec.stats import EMPTY_STATS
 
 Codec = tuple[Callable[..., Any], Callable[..., bytes]]
 

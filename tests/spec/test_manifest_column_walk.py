@@ -13,9 +13,8 @@ import pytest
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.avro_container import AvroBlocks, read_container, write_container
-from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, FileKind, ManifestEntry, SimpleStats
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats
 
 Files = list[tuple[str, bytes]]
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.avro_codec import decode_manifest_columns, encode_manifest
-from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, FileKind, ManifestEntry, SimpleStats
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats
 from tests.support.manifest_entries import merge_entries
 
 FILE = DataFileMeta(file_name="f", file_size=1, row_count=1, creation_time_millis=0)

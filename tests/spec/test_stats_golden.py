@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from paimon_spark.spec.avro_codec import decode_manifest
 from paimon_spark.spec.data_types import DataField
-from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.manifest import DataFileMeta, SimpleStats
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, key_field
-from paimon_spark.spec.stats import SimpleColStats, SimpleStats, collect_stats, decode_stats, dense, simple_stats
+from paimon_spark.spec.stats import SimpleColStats, collect_stats, decode_stats, dense, simple_stats
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import open_data_file
 from paimon_spark.write.data_file_spec import stats_modes

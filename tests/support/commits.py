@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from paimon_spark.spec.avro_codec import encode_manifest, encode_manifest_list
 from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
-from paimon_spark.spec.manifest import DataFileMeta, FileSource, ManifestEntry
+from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, FileSource, ManifestEntry
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.message import CommitMessage, NewHashes

@@ -8,10 +8,9 @@ from pathlib import Path
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.data_types import BigIntType, DataField, DataType, DateType, DoubleType, IntType, VarCharType
-from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, FileKind, ManifestEntry, ManifestFileMeta, SimpleStats
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats
 from paimon_spark.table.table import FileStoreTable, create_table
 
 FIRST_DAY = date(2024, 1, 1)

@@ -15,8 +15,8 @@ from paimon_spark.options import CoreOptions
 from paimon_spark.read.postponed_files import by_writer, postponed_entries, read_postponed_rows
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
 from paimon_spark.spec.file_names import postponed_writer
+from paimon_spark.spec.manifest import EMPTY_STATS
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from paimon_spark.spec.data_types import DataField, DataType
+    from paimon_spark.spec.manifest import SimpleStats
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.schema import TableSchema
-    from paimon_spark.spec.stats import SimpleStats
     from paimon_spark.table.data_layout import DataLayout
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.table.two_branches import BranchState
