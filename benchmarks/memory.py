@@ -54,7 +54,11 @@ def python_children(root: int) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def measured(name: str) -> Iterator[None]:
-    """Print the time, and the peaks of the process of the session and of the largest task."""
+    """Print the time, and the peaks of the process of the session and of the largest task.
+
+    Files of shuffles of earlier steps go before it.
+    """
+    SparkSession.active().sparkContext._jvm.System.gc()  # type: ignore[union-attr]
     ended, peaks = threading.Event(), {"task": 0}
 
     def look() -> None:
@@ -87,13 +91,15 @@ def main(rows: int) -> None:
             SparkSession.builder.master("local[2]")
             .config("spark.driver.memory", "3g")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.local.dir", warehouse)
             .getOrCreate()
         )
         spark.sparkContext.setLogLevel("ERROR")
         paimon_spark.register_catalog(spark, "paimon", warehouse=warehouse)
         spark.sql("CREATE NAMESPACE paimon.db")
-        options = "'primary-key' = 'k', 'bucket' = '2', 'num-sorted-run.compaction-trigger' = '30'"
+        options = "'primary-key' = 'k', 'bucket' = '2', 'num-sorted-run.compaction-trigger' = '30', "
+        options += "'snapshot.num-retained.min' = '1', 'snapshot.num-retained.max' = '3'"  # so disks need less
         spark.sql(f"CREATE TABLE {TABLE} (k BIGINT, v STRING, n INT) TBLPROPERTIES ({options})")
 
         def read(python: bool) -> None:

@@ -95,7 +95,6 @@ class KeyValueWriter:
         """Sort and merge what is buffered and write it as level-0 files; the rows before merging are the changelog."""
         if not self._rows:
             return
-        flushed = self.buffered_bytes
         rows = self._take_buffer()
         files = self._opened(self._open_files)
         changelog = None if self._open_changelog is None else self._opened(self._open_changelog)
@@ -110,11 +109,16 @@ class KeyValueWriter:
                 retracts = is_retract(whole_column(merged, VALUE_KIND.name).to_numpy())
                 self._taken_by.merge(merged.filter(pa.array(retracts)), drop_deletes=False)
             files.write(physical_rows(merged, self._spec))
-            unflushed += merged.nbytes
-            if unflushed >= _FLUSH_BYTES and merged is not piece:
+            size = merged.nbytes
+            is_copy = merged is not piece
+            del part, piece, merged
+            note_freed(size)  # what a piece leaves would add to the rows that wait for their row group
+            unflushed += size
+            if unflushed >= _FLUSH_BYTES and is_copy:
                 files.flush()
                 unflushed = 0
-        del rows, part, piece, merged
+        flushed = rows.nbytes
+        del rows
         if changelog is not None:
             self._changelog.extend(changelog.close())
         self._files.extend(files.close())

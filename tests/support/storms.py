@@ -1,6 +1,7 @@
 """Workers of the storm tests: each process commits, rolls back, tags, branches, expires or makes the table anew.
 
-`PAIMON_SPARK_TESTS_STORM_SECONDS=300 python -m pytest tests/commit/test_storms.py` lets each storm last that long.
+`PAIMON_SPARK_TESTS_STORM_SECONDS=300 python -m pytest -s tests/commit/test_storms.py` lets each storm last that long,
+and prints what succeeded in it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,6 +64,13 @@ def turns(number: int, steps: int) -> Iterator[int]:
     while turn < steps or time.monotonic() < end:
         yield number * _MOST_TURNS + turn
         turn += 1
+
+
+def told(name: str, deeds: Sequence[Deed]) -> set[str]:
+    """Print how often each kind of deed succeeded, and return the kinds."""
+    counts = Counter(deed.kind for deed in deeds)
+    print(f"{name}: {len(deeds)} deeds succeeded: {dict(counts.most_common())}", flush=True)
+    return set(counts)
 
 
 def storm(path: str, number: int, steps: int) -> list[Deed]:

@@ -6,8 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from paimon_spark.spark.jobs import keyed_merges
+from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
+from paimon_spark.write import key_value_writer
+from paimon_spark.write.plan import WritePlan, plan_write
+from paimon_spark.write.task_write import write_batches
+from tests.support.commits import make_table
 from tests.support.task_memory import BUDGET
 
 _FIXED = 40 << 20
@@ -21,3 +29,34 @@ def test_steps_of_ten_times_the_budget(tmp_path: Path) -> None:
     grown = {name: int(size) for name, size in (line.split(": ") for line in done.stdout.splitlines())}
     assert len(grown) == 5
     assert {name: size >> 20 for name, size in grown.items() if size > 2 * BUDGET + _FIXED} == {}
+
+
+_MB = 1 << 20
+
+
+def wide_rows(path: Path) -> tuple[WritePlan, pa.RecordBatch]:
+    """The plan of a write of 80 MB in another order than that of the keys."""
+    keys = pa.array(np.random.default_rng(1).permutation(40_000).astype(np.int32))
+    rows = pa.RecordBatch.from_arrays([keys, pa.array(["x" * 2048] * len(keys))], names=["k", "v"])
+    return plan_write(make_table(path, primary_key=["k"], bucket="1"), data_schema=rows.schema), rows
+
+
+def test_a_flush_tells_of_freed_memory_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(key_value_writer, "note_freed", told.append)
+    plan, rows = wide_rows(tmp_path / "t")
+    write_batches(plan, [rows], 0)
+    assert sum(told) > 150 * _MB, "the buffer, and the copies that are written"
+    assert max(told[:-1]) < 24 * _MB
+
+
+def test_a_merge_tells_of_the_rows_that_it_has_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(keyed_merges, "note_freed", told.append)
+    monkeypatch.setattr(KeyedMerge, "_decided_rows", lambda self, plan, rows: iter(rows.to_batches()))
+    plan, rows = wide_rows(tmp_path / "t")
+    batches = [rows.slice(start, 1000) for start in range(0, rows.num_rows, 1000)]
+    merge = KeyedMerge(plan.table.schema, (), (), (), None)  # type: ignore[arg-type]
+    assert sum(batch.num_rows for batch in merge._merged(plan, batches)) == rows.num_rows
+    assert sum(told) > 60 * _MB
+    assert max(told) < 40 * _MB

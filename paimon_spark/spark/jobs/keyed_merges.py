@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.memory import note_freed
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark, conversion
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
@@ -102,8 +103,11 @@ class KeyedMerge:
             pending.append(batch)
             size += batch.nbytes
             if size >= limit:
-                rows, pending, size = pa.Table.from_batches(pending), [], 0
+                rows, pending = pa.Table.from_batches(pending), []
                 yield from self._decided_rows(plan, rows)
+                del rows
+                note_freed(size)  # what is written of them are copies
+                size = 0
         if pending:
             yield from self._decided_rows(plan, pa.Table.from_batches(pending))
 
