@@ -277,8 +277,8 @@ def test_a_later_snapshot_that_expires_while_it_is_kept(table: FileStoreTable, m
     plain, (first, second) = UnusedFiles.keep_live, table.snapshots.ids()[:2]
     gone = table.snapshots.get(second)
 
-    def expired(unused: UnusedFiles, snapshot: Snapshot) -> None:
-        plain(unused, snapshot)
+    def expired(unused: UnusedFiles, snapshot: Snapshot, **options: Any) -> None:
+        plain(unused, snapshot, **options)
         if snapshot.id == first:
             os.remove(table.paths.snapshot_path(second))
             os.remove(table.paths.manifest_path(gone.delta_manifest_list))
@@ -293,16 +293,58 @@ def test_a_first_snapshot_that_expires_while_it_is_kept(table: FileStoreTable, m
     plain, first = UnusedFiles.keep_live, table.snapshots.ids()[0]
     latest = rows(table)
 
-    def expired(unused: UnusedFiles, snapshot: Snapshot) -> None:
+    def expired(unused: UnusedFiles, snapshot: Snapshot, **options: Any) -> None:
         if snapshot.id == first:
             os.remove(table.paths.snapshot_path(first))
             os.remove(table.paths.manifest_path(snapshot.base_manifest_list))
-        plain(unused, snapshot)
+        plain(unused, snapshot, **options)
 
     monkeypatch.setattr(UnusedFiles, "keep_live", expired)
     with pytest.raises(SnapshotNotFoundError, match=rf"Snapshot {first} of .* expired meanwhile: try again"):
         needed_files.unneeded_names(table, {"data-no": None})
     assert rows(table) == latest
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_snapshot_that_is_half_expired_while_it_is_kept(table: FileStoreTable, number: int) -> None:
+    """An expiry deletes manifests before the snapshot that names them: that is no damage, and nothing is deleted."""
+    snapshot_id = table.snapshots.ids()[number]
+    (manifest,) = table.manifests.manifests_of(table.snapshots.get(snapshot_id).delta_list)
+    os.remove(table.paths.manifest_path(manifest.name))
+    before = table_files(table)
+    with pytest.raises(SnapshotNotFoundError, match=rf"Snapshot {snapshot_id} of .* expires at this time.*try again"):
+        needed_files.unneeded_names(table, {"data-no": None})
+    assert table_files(table) == before
+
+
+def test_a_latest_snapshot_that_has_lost_a_manifest_is_damage(table: FileStoreTable) -> None:
+    latest = table.snapshots.latest()
+    assert latest is not None
+    (manifest,) = table.manifests.manifests_of(latest.delta_list)[-1:]
+    os.remove(table.paths.manifest_path(manifest.name))
+    with pytest.raises(CorruptTableError, match=manifest.name):
+        needed_files.unneeded_names(table, {"data-no": None})
+
+
+def test_a_snapshot_whose_id_is_taken_again_while_it_is_kept(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The latest snapshot was rolled back, and the next commit has its id."""
+    plain, latest = UnusedFiles.keep_metadata, table.snapshots.ids()[-1]
+
+    def rolled_back(unused: UnusedFiles, snapshot: Snapshot, **options: Any) -> None:
+        if snapshot.id == latest:
+            monkeypatch.undo()
+            rollback.rollback_to_snapshot(table, latest - 1)
+            write(table, {9: "v9"})
+            for listed in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+                Path(table.paths.manifest_path(listed)).unlink(missing_ok=True)
+        plain(unused, snapshot, **options)
+
+    monkeypatch.setattr(UnusedFiles, "keep_metadata", rolled_back)
+    with pytest.raises(SnapshotNotFoundError, match=rf"Snapshot {latest} of .* expired meanwhile: try again"):
+        needed_files.unneeded_names(table, {"data-no": None})
+    assert rows(table) == {9: "v9"}
 
 
 @pytest.mark.parametrize("own", [True, False])

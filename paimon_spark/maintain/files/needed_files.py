@@ -22,6 +22,7 @@ from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.manifest import FileChange, FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
@@ -127,7 +128,7 @@ def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
         with _expiring(store, snapshot):
             unused.keep_metadata(snapshot, changelog=True)
             if number == 0:
-                unused.keep_live(snapshot)
+                unused.keep_live(snapshot, may_expire=True)
             _keep_added(unused, snapshot.delta_list)
             own = snapshot.changelog_list
             if own is not None and (number or table.file_io.exists(table.paths.manifest_path(own.name))):
@@ -138,19 +139,35 @@ def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
 
 @contextlib.contextmanager
 def _expiring(store: SnapshotStore, snapshot: Snapshot) -> Iterator[None]:
-    """Tell a file of a snapshot that is missing since it expired at the same time from one that is lost.
+    """Tell a file of a snapshot that is missing since it expires at the same time from one that is lost.
+
+    An expiry deletes manifests before the snapshot that names them, and never those of the latest one. A rollback may
+    give the snapshot's id to another one.
 
     Raises:
-        SnapshotNotFoundError: the snapshot expired.
+        SnapshotNotFoundError: the snapshot expired, expires now, or was rolled back.
     """
     try:
         yield
     except ExpiredFileError as error:
-        if store.exists(snapshot.id):
+        same = _is_there(store, snapshot)
+        if same and snapshot.id == store.latest_id():
             raise
+        reason = (
+            "expires at this time (or its expiry was ended halfway: then run expire_snapshots; or it is damaged)"
+            if same
+            else "expired meanwhile"
+        )
         raise SnapshotNotFoundError(
-            f"Snapshot {snapshot.id} of the table expired meanwhile: try again. Nothing was deleted. {error}"
+            f"Snapshot {snapshot.id} of the table {reason}: try again. Nothing was deleted. {error}"
         ) from error
+
+
+def _is_there(store: SnapshotStore, snapshot: Snapshot) -> bool:
+    try:
+        return SnapshotIdentity.of(store.get(snapshot.id)) == SnapshotIdentity.of(snapshot)
+    except SnapshotNotFoundError:
+        return False
 
 
 def _keep_tags(unused: UnusedFiles, store: TagStore, bounds: tuple[int, int] | None) -> None:

@@ -146,8 +146,12 @@ class UnusedFiles:
             for name in names:
                 self.data.pop(name, None)
 
-    def keep_live(self, snapshot: Snapshot) -> None:
+    def keep_live(self, snapshot: Snapshot, *, may_expire: bool = False) -> None:
         """Leave alone the data files that live in a snapshot.
+
+        Args:
+            snapshot: which.
+            may_expire: whether it may expire at this time: then what is missing raises `ExpiredFileError`.
 
         Raises:
             CorruptTableError: a manifest of it is missing or cannot be read.
@@ -157,7 +161,7 @@ class UnusedFiles:
         times: dict[str, int] = {}
         for manifest, changes in zip(wanted, manifests.files_of(wanted), strict=True):
             if changes is None:
-                raise CorruptTableError(
+                raise (ExpiredFileError if may_expire else CorruptTableError)(
                     f"Manifest {manifest.name} of snapshot {snapshot.id} of {self.table.path} is missing."
                 )
             for change in changes:
