@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from paimon_spark import PaimonTable, sql
 from paimon_spark.read.snapshot_reader import plan_snapshot
 from paimon_spark.table import table as tables
+from paimon_spark.table.paths import parse_table_path
 from paimon_spark.write import plan as write_plans
 from tests.support.calls import counted
 
@@ -28,11 +30,12 @@ MERGE = (
 
 
 @pytest.fixture(params=KINDS)
-def table(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path) -> str:
+def table(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path) -> Iterator[str]:
     name = f"calls.db.{request.param}"
     spark.sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING) TBLPROPERTIES ({KINDS[request.param]})")
     spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')")
-    return name
+    yield name
+    spark.sql(f"DROP TABLE {name}")
 
 
 def test_each_statement_loads_and_plans_once(spark: SparkSession, warehouse: Path, table: str) -> None:
@@ -45,21 +48,62 @@ def test_each_statement_loads_and_plans_once(spark: SparkSession, warehouse: Pat
     def save() -> None:
         spark.createDataFrame([(5, "p")], "id int, v string").write.format("paimon").mode("append").save(path)
 
-    loads, reads, writes = "_load", "plan_snapshot", "_known_of_files"
+    loads, paths, reads, writes = "_load", "parse_table_path", "plan_snapshot", "_known_of_files"
+    name = table.removeprefix("calls.")
     cases: list[tuple[Callable[[], object], dict[str, int]]] = [
-        (statement("SELECT * FROM {t}"), {loads: 1, reads: 1}),
-        (statement("SELECT count(*) FROM {t} WHERE id = 1"), {loads: 1, reads: 1}),
-        (statement("DESCRIBE {t}"), {loads: 1}),
-        (statement("INSERT INTO {t} VALUES (3, 'c')"), {loads: 1, writes: 1}),
-        (statement("INSERT INTO {t} SELECT id + 10, v FROM {t}"), {loads: 2, reads: 1, writes: 1}),
-        (statement("UPDATE {t} SET v = 'u' WHERE id = 3"), {loads: 1, reads: 1 + rewrites, writes: 1}),
-        (statement("DELETE FROM {t} WHERE id = 3"), {loads: 1, reads: 1 + rewrites, writes: 1}),
-        (statement(MERGE), {loads: 1, reads: 1, writes: 1}),
-        (lambda: spark.read.format("paimon").load(path).collect(), {loads: 1, reads: 1}),
-        (save, {loads: 1, writes: 1}),
+        (statement("SELECT * FROM {t}"), {loads: 1, paths: 3, reads: 1}),
+        (statement("SELECT count(*) FROM {t} WHERE id = 1"), {loads: 1, paths: 3, reads: 1}),
+        (statement("DESCRIBE {t}"), {loads: 1, paths: 3}),
+        (statement("INSERT INTO {t} VALUES (3, 'c')"), {loads: 1, paths: 5, writes: 1}),
+        (statement("INSERT INTO {t} SELECT id + 10, v FROM {t}"), {loads: 2, paths: 10, reads: 1, writes: 1}),
+        (statement("UPDATE {t} SET v = 'u' WHERE id = 3"), {loads: 1, paths: 3, reads: 1 + rewrites, writes: 1}),
+        (statement("DELETE FROM {t} WHERE id = 3"), {loads: 1, paths: 3, reads: 1 + rewrites, writes: 1}),
+        (statement(MERGE), {loads: 1, paths: 3, reads: 1, writes: 1}),
+        (statement(f"CALL calls.sys.create_tag(table => '{name}', tag => 'x')"), {loads: 1, paths: 2}),
+        (lambda: spark.read.format("paimon").load(path).collect(), {loads: 1, paths: 4, reads: 1}),
+        (save, {loads: 1, paths: 8, writes: 1}),
     ]
+    check(cases)
+
+
+@pytest.mark.parametrize("table", ["keyed", "append"], indirect=True)
+def test_methods_and_texts_load_little(spark: SparkSession, warehouse: Path, table: str) -> None:
+    """Their rows come by a load of Spark's, which opens the table by its path; these numbers may only be lowered."""
+    name = table.removeprefix("calls.")
+    path = f"{warehouse}/db.db/{name.removeprefix('db.')}"
+    rewrites = table.endswith("append")
+    paimon = PaimonTable.for_path(spark, path)
+    rows = spark.createDataFrame([(5, "p")], "id int, v string")
+
+    def text(statement: str) -> Callable[[], object]:
+        return lambda: sql(spark, statement.format(t=f"paimon.{name}"), warehouse=str(warehouse)).collect()
+
+    loads, paths, reads, writes = "_load", "parse_table_path", "plan_snapshot", "_known_of_files"
+    cases: list[tuple[Callable[[], object], dict[str, int]]] = [
+        (lambda: paimon.to_df().collect(), {loads: 1, paths: 4, reads: 1}),
+        (lambda: paimon.append(rows), {loads: 2, paths: 10, writes: 1}),
+        (
+            lambda: paimon.update({"v": "'w'"}, "id = 5"),
+            {loads: 2 + rewrites, paths: 6 + 2 * rewrites, reads: 1 + rewrites, writes: 1},
+        ),
+        (
+            lambda: paimon.delete("id = 5"),
+            {loads: 2 + rewrites, paths: 6 + 2 * rewrites, reads: 1 + rewrites, writes: 1},
+        ),
+        (text("SELECT * FROM {t}"), {loads: 2, paths: 7, reads: 1}),
+        (text("INSERT INTO {t} VALUES (9, 'q')"), {loads: 2, paths: 13, writes: 1}),
+        (text("UPDATE {t} SET v = 'z' WHERE id = 1"), {loads: 3, paths: 10 + rewrites, reads: 1 + rewrites, writes: 1}),
+        (text("DELETE FROM {t} WHERE id = 1"), {loads: 3, paths: 10 + rewrites, reads: 1 + rewrites, writes: 1}),
+    ]
+    check(cases)
+
+
+def check(cases: list[tuple[Callable[[], object], dict[str, int]]]) -> None:
+    """Run statements, each of which must load as often as is said, and do the rest no more often."""
+    wrong = []
     for number, (run, most) in enumerate(cases):
-        with counted(tables._load, plan_snapshot, write_plans._known_of_files) as calls:
+        with counted(tables._load, parse_table_path, plan_snapshot, write_plans._known_of_files) as calls:
             run()
-        assert calls[loads] == most[loads], (number, calls)
-        assert not {name: count for name, count in calls.items() if count > most.get(name, 0)}, (number, calls)
+        if calls["_load"] != most["_load"] or any(count > most.get(name, 0) for name, count in calls.items()):
+            wrong.append((number, dict(calls), most))
+    assert not wrong, "\n".join(map(str, wrong))

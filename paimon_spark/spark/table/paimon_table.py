@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.options.keyword_types import KeywordOptions
+    from paimon_spark.table.table import FileStoreTable
 
 
 class PaimonTable:
@@ -239,7 +240,7 @@ class PaimonTable:
             How many rows were written, as ``num_affected_rows`` and ``num_inserted_rows``: before they are merged with
             others.
         """
-        return self._save(df, "append", options)
+        return save_rows(self._table, df, "append", options)
 
     def upsert(self, source: DataFrame, on: str | Sequence[str] | None = None) -> RowCounts:
         """Update the rows that are there, and insert the others: rows are the same where `on` is equal.
@@ -285,41 +286,7 @@ class PaimonTable:
         Returns:
             How many rows were written, as of `append`. Rows that went are not counted.
         """
-        return self._save(df, "overwrite", options)
-
-    def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> RowCounts:
-        with counting() as reported:
-            self._write(df, mode, {**options, REPORT_TO: reported.name})
-        return reported.counts
-
-    def _write(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
-        check_frame(df, mode)
-        given = {**self._table.options, **option_keys(options)}
-        settings = settings_option(self._table.spark)
-        request = write_request({"path": self._table.path, **settings, **given}, overwrite=mode == "overwrite")
-        table = target_table(request, df.schema)
-        rows = df
-        if mode == "overwrite":
-            rows, replacing = replacing_rows(df, table)
-            given, table = {**replacing, **given}, table.as_if(replacing)
-        shuffled = is_shuffled(table)
-        if shuffled:
-            rows = with_shuffle_columns(table.schema, rows)
-        if not _is_planned(self._table.spark):
-            replaced = overwrite_of(request, table) if mode == "overwrite" else None
-            write = write_shuffled if shuffled else write_as_is
-            write(rows, table, replaced, operation=request.operation)
-            return
-        if shuffled:
-            map_columns(table.schema, spark_arrow_schema(rows.schema))  # its errors come under their own names
-        activate(self._table.spark)
-        try:
-            rows.write.format("paimon").mode(mode).options(**given).save(self._table.path)
-        except PySparkException as error:
-            own = class_named(type(error).__name__) if isinstance(error, CommitError) else None
-            if own is None:
-                raise error.with_traceback(None) from None  # the frames below are Spark's
-            raise own(str(error)) from None
+        return save_rows(self._table, df, "overwrite", options)
 
     schema = property_of(Definition, "schema")
     columns = property_of(Definition, "columns")
@@ -430,3 +397,53 @@ def _is_planned(spark: SparkSession) -> bool:
     from paimon_spark.spark.hooks.install import shuffles_saves  # needs py4j, which a Connect client may lack
 
     return shuffles_saves(spark)
+
+
+def save_rows(
+    handle: TableHandle, df: DataFrame, mode: str, options: Mapping[str, Any], opened: FileStoreTable | None = None
+) -> RowCounts:
+    """Write rows as `PaimonTable.append` and `overwrite` do.
+
+    Args:
+        handle: the table.
+        df: the rows; columns are matched by name.
+        mode: ``append`` or ``overwrite``.
+        options: of the write.
+        opened: the table, if this statement has opened it already.
+    """
+    with counting() as reported:
+        _write(handle, df, mode, {**options, REPORT_TO: reported.name}, opened)
+    return reported.counts
+
+
+def _write(
+    handle: TableHandle, df: DataFrame, mode: str, options: Mapping[str, Any], opened: FileStoreTable | None
+) -> None:
+    check_frame(df, mode)
+    given = {**handle.options, **option_keys(options)}
+    settings = settings_option(handle.spark)
+    request = write_request({"path": handle.path, **settings, **given}, overwrite=mode == "overwrite")
+    of_branch = request.options.keys() & {"branch"} or request.session_options.keys() & {"branch"}
+    table = target_table(request, df.schema, None if of_branch else opened)
+    rows = df
+    if mode == "overwrite":
+        rows, replacing = replacing_rows(df, table)
+        given, table = {**replacing, **given}, table.as_if(replacing)
+    shuffled = is_shuffled(table)
+    if shuffled:
+        rows = with_shuffle_columns(table.schema, rows)
+    if not _is_planned(handle.spark):
+        replaced = overwrite_of(request, table) if mode == "overwrite" else None
+        write = write_shuffled if shuffled else write_as_is
+        write(rows, table, replaced, operation=request.operation)
+        return
+    if shuffled:
+        map_columns(table.schema, spark_arrow_schema(rows.schema))  # its errors come under their own names
+    activate(handle.spark)
+    try:
+        rows.write.format("paimon").mode(mode).options(**given).save(handle.path)
+    except PySparkException as error:
+        own = class_named(type(error).__name__) if isinstance(error, CommitError) else None
+        if own is None:
+            raise error.with_traceback(None) from None  # the frames below are Spark's
+        raise own(str(error)) from None

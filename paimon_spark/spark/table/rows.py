@@ -117,7 +117,7 @@ class Rows(TablePart):
             self.table.spark,
             table,
             options={**self.table.options, "path": self.table.path},
-            matching=lambda snapshot_id: self._matching(where, snapshot_id),
+            matching=lambda snapshot_id: self._matching(table, where, snapshot_id),
             marking=lambda rows: rows.withColumn(HIT, _marks(where)),
             filtering=None if where is None else lambda rows: rows.where(where),
             named=Named.by(where, *given),
@@ -125,11 +125,11 @@ class Rows(TablePart):
             condition=where if isinstance(where, str) else None,
         )
 
-    def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
+    def _matching(self, table: FileStoreTable, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
         if snapshot_id is None:
             rows = self.table.to_df()
         else:
-            rows = padded(self.table.snapshot_rows(snapshot_id), self.table.load().schema.fields)
+            rows = padded(self.table.snapshot_rows(snapshot_id), table.schema.fields)
         return rows if where is None else rows.where(where)
 
 

@@ -19,12 +19,14 @@ from paimon_spark.spark.sql.warehouses import (
     table_not_found,
 )
 from paimon_spark.spark.statements.cursor import Cursor, Kind
-from paimon_spark.spark.table.paimon_table import PaimonTable
+from paimon_spark.spark.table.handle import TableHandle
+from paimon_spark.spark.table.paimon_table import save_rows
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import insert_into_files
 from paimon_spark.spark.text.queries import run_query, write_options
 from paimon_spark.spark.text.view_rows import view_named
 from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.storage.secrets import QuietOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -143,11 +145,12 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, insert
     into = InsertTarget(name.parts, table.schema, context.settings, write_options(context, name))
     ansi = str(context.spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
     ready = inserted_rows(into, insert, rows, ansi=ansi)
-    paimon = PaimonTable.for_path(context.spark, name.path, **name.options)
+    handle = TableHandle(context.spark, name.path, QuietOptions(name.options))
     options = without_modes(insert.options)
     if insert.overwrite:
-        return paimon.overwrite(ready, **options, **replaced_options(into, insert, ready))
-    return paimon.append(ready, **options)
+        replaced = {**options, **replaced_options(into, insert, ready)}
+        return save_rows(handle, ready, "overwrite", replaced, opened=table)
+    return save_rows(handle, ready, "append", options, opened=table)
 
 
 def _with_defaults(query: Cursor, columns: Sequence[str], table: FileStoreTable) -> Cursor:
