@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 STORES = ("s3", "gcs", "azure", "hdfs", "oss")
-OF_FILES = {"s3": "s3", "native_stores": "s3", "hdfs": "hdfs"}
+OF_FILES = {"s3": "s3", "native_stores": "s3", "catalogs_on_s3": "s3", "hdfs": "hdfs"}
 """Parts of names of files whose tests run on one store."""
 _TEST = re.compile(r"`(tests/[\w/]+\.py::\w+)`")
 

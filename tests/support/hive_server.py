@@ -7,7 +7,7 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,18 +53,27 @@ def java_catalog() -> tuple[str, list[str]]:
 
 
 @contextmanager
-def hive_server(*, strict: bool = True) -> Iterator[HiveServer]:
+def hive_server(
+    *, strict: bool = True, more_jars: Sequence[str] = (), hadoop: Mapping[str, str] | None = None
+) -> Iterator[HiveServer]:
     """Start the metastore; it ends with the context.
 
     Args:
         strict: whether it refuses that a column takes the place of one of another type, which is Hive's default.
+        more_jars: paths of jars that it needs alongside PySpark's, such as a file system of Hadoop.
+        hadoop: settings of Hadoop, by which it reaches stores: it makes the directories of databases.
 
     Raises:
         OSError: there is no Java.
         RuntimeError: it does not start.
     """
-    jars = spark_jars()
     with tempfile.TemporaryDirectory() as folder:
+        jars = [*spark_jars(), *more_jars]
+        if hadoop:
+            entries = "".join(f"<property><name>{n}</name><value>{v}</value></property>" for n, v in hadoop.items())
+            (Path(folder) / "site").mkdir()
+            (Path(folder) / "site/core-site.xml").write_text(f"<configuration>{entries}</configuration>")
+            jars.append(f"{folder}/site")
         options = ["-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
         options += [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
         arguments = [f"{folder}/warehouse", f"{LOCK_SECONDS}s", str(strict).lower()]
