@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import OptionError, SchemaError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.format_table import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
+from paimon_spark.spec.format_table import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE, is_format_table
 from paimon_spark.spec.partition_path import DEFAULT_PARTITION_NAME, escape_path_name, unescape_path_name
 from paimon_spark.spec.predicate_tree import evaluate
 from paimon_spark.spec.schema import create_schema
@@ -179,6 +179,20 @@ class FormatTable:
         texts = [unescape_path_name(folder.partition("=")[2]) for folder in folders]
         texts = [self.default_name if text == HIVE_DEFAULT_NAME else text for text in texts]
         return "/".join([*([self.directory(texts)] if texts else []), file])
+
+
+def refuse_format_table(table: FileStoreTable, what: str) -> FileStoreTable:
+    """Return a table of Paimon's.
+
+    Raises:
+        UnsupportedError: it is a format table.
+    """
+    if is_format_table(table.schema):
+        raise UnsupportedError(
+            f"The table at {table.path} is a format table, of plain files without snapshots: {what} has no use for it. "
+            "SQL of its catalog reads and writes it: SELECT, INSERT, TRUNCATE."
+        )
+    return table
 
 
 def check_format(name: str) -> None:

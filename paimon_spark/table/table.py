@@ -25,7 +25,7 @@ from paimon_spark.options import (
 )
 from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, READS_LEVEL_0
 from paimon_spark.spec.file_names import external_roots
-from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.spec.format_table import is_format_table, options_of_files
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import ALLOWED as MAY_DELETE
 from paimon_spark.storage.confinement import confined
@@ -256,7 +256,7 @@ def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: Fi
         schema = _schema_of_stored_branch(schemas, root, chosen)
     io = confined(io, root, external_roots(schema.options))
     table = FileStoreTable(root, chosen, io, schema, schema.core_options, schemas, schema).as_opened()
-    log_ignored(root, schema.options, logging.INFO)
+    log_ignored(root, options_of_files(schema.options) if is_format_table(schema) else schema.options, logging.INFO)
     of_store = reaching_options(dynamic)
     accept_given(root, of_store)
     elsewhere = {"branch", *of_store}

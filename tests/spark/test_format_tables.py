@@ -92,3 +92,91 @@ def test_a_table_with_partitions(run: Run, name: str, session: SparkSession) -> 
     assert rows(run, "SELECT id, p FROM r.f.t") == [(3, 3), (5, 1)]
     run("INSERT OVERWRITE r.f.t VALUES (8, DATE '2026-01-02', 'z', 2)")
     assert rows(run, "SELECT id, p FROM r.f.t") == [(8, 2)]
+
+
+def test_directories_of_values_alone(run: Run) -> None:
+    run(
+        "CREATE TABLE r.f.t (id INT, p STRING) USING csv PARTITIONED BY (p) "
+        "TBLPROPERTIES ('format-table.partition-path-only-value' = 'true')"
+    )
+    run("INSERT INTO r.f.t VALUES (1, 'a b'), (2, NULL)")
+    names = {folder.name for folder in location(run, "t").iterdir() if folder.is_dir() and folder.name[0] != "."}
+    assert names == {"a b", "__DEFAULT_PARTITION__"}
+    assert [tuple(row) for row in run("SELECT id, p FROM r.f.t ORDER BY id").collect()] == [(1, "a b"), (2, None)]
+    assert rows(run, "SELECT id FROM r.f.t WHERE p = 'a b'") == [(1,)]
+
+
+def test_options_of_csv(run: Run) -> None:
+    run("CREATE TABLE r.f.t (a INT, b STRING) USING csv TBLPROPERTIES ('csv.field-delimiter' = ';', 'header' = 'true')")
+    place = location(run, "t")
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "by_hand.csv").write_text("a;b\n1;x\n")
+    (place / "_hidden.csv").write_text("a;b\n9;y\n")
+    assert rows(run, "SELECT * FROM r.f.t") == [(1, "x")]
+    shown = run("SHOW CREATE TABLE r.f.t").collect()[0][0]
+    assert "USING csv" in shown
+    assert "'csv.field-delimiter' = ';'" in shown
+
+
+def test_tables_of_queries(run: Run) -> None:
+    run("CREATE TABLE r.f.t USING json AS SELECT id, id % 2 AS p FROM range(4)")
+    assert rows(run, "SELECT * FROM r.f.t") == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    run("CREATE OR REPLACE TABLE r.f.t USING parquet PARTITIONED BY (p) AS SELECT 7 AS id, 1 AS p")
+    assert rows(run, "SELECT * FROM r.f.t") == [(7, 1)]
+    run("CREATE OR REPLACE TABLE r.f.t AS SELECT 8 AS id")
+    assert rows(run, "SELECT * FROM r.f.t") == [(8,)]
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        run("CREATE TABLE r.f.broken USING csv AS SELECT 1 / id AS k FROM range(3)")
+    assert [row.tableName for row in run("SHOW TABLES IN r.f").collect()] == ["t"]
+
+
+def test_a_failed_overwrite_changes_nothing(run: Run) -> None:
+    run("CREATE TABLE r.f.t (k DOUBLE) USING parquet")
+    run("INSERT INTO r.f.t VALUES (1)")
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        run("INSERT OVERWRITE r.f.t SELECT 1 / id FROM range(3)")
+    assert rows(run, "SELECT * FROM r.f.t") == [(1.0,)]
+    assert [file.name for file in location(run, "t").iterdir() if file.name.startswith(".staging")] == []
+
+
+def test_what_such_tables_have_not(run: Run) -> None:
+    run("CREATE TABLE r.f.t (id INT, p INT) USING csv PARTITIONED BY (p)")
+    run("INSERT INTO r.f.t VALUES (1, 1)")
+    for statement, message in {
+        "DELETE FROM r.f.t WHERE id = 1": "format.table",
+        "UPDATE r.f.t SET id = 2": "format.table",
+        "MERGE INTO r.f.t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE": "format.table",
+        "ALTER TABLE r.f.t ADD PARTITION (p = 2)": "ADD PARTITION is not supported for format table",
+        "ALTER TABLE r.f.t DROP PARTITION (p = 1)": "DROP PARTITION is not supported for format table",
+        "CALL r.sys.compact(table => 'f.t')": "format.table",
+        "SELECT * FROM r.f.t VERSION AS OF 1": "format table",
+        "CREATE TABLE r.f.k (id INT) USING csv TBLPROPERTIES ('primary-key' = 'id')": "has no primary key",
+        "CREATE TABLE r.f.k (id INT) USING avro": "Supported providers",
+    }.items():
+        with pytest.raises(Exception, match=message):
+            run(statement).collect()
+    assert rows(run, "SELECT * FROM r.f.t") == [(1, 1)]
+
+
+def test_an_external_table_stays(run: Run, tmp_path: Path) -> None:
+    run(f"CREATE TABLE r.f.t (id INT) USING orc LOCATION '{tmp_path}/there'")
+    run("INSERT INTO r.f.t VALUES (1)")
+    run("DROP TABLE r.f.t")
+    assert list((tmp_path / "there").glob("*.orc"))
+
+
+@of_catalog
+def test_frames(run: Run, session: SparkSession) -> None:
+    frame = session.createDataFrame([(1, "a")], "id INT, p STRING")
+    frame.write.format("csv").partitionBy("p").saveAsTable("r.f.t")
+    frame.write.mode("append").format("csv").saveAsTable("r.f.t")
+    frame.write.insertInto("r.f.t")
+    assert session.table("r.f.t").count() == 3
+    frame.writeTo("r.f.t").overwritePartitions()
+    assert rows(run, "SELECT * FROM r.f.t") == [(1, "a")]
+    frame.write.mode("overwrite").format("csv").saveAsTable("r.f.t")
+    assert rows(run, "SELECT * FROM r.f.t") == [(1, "a")]
+    assert (
+        "PushedFilters: [IsNotNull(id)"
+        in session.sql("SELECT * FROM r.f.t WHERE id = 1 AND p = 'a'")._jdf.queryExecution().toString()
+    )

@@ -110,7 +110,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
             streams=request.streams,
         )
         if is_format_table(loaded.table.schema):
-            return format_table_proxy(self.gateway, self.catalog_name, loaded, pinned=request.version is not None)
+            return format_table_proxy(self.gateway, self.catalog_name, loaded)
         system = named_system_table(name)
         if system is not None:
             return SystemTableProxy(self.gateway, self.catalog_name, loaded, system)

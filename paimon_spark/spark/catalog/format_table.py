@@ -41,18 +41,12 @@ _CAPABILITIES: Final = ("BATCH_READ", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_B
 _CLASSES: Final = {"csv": "CSV", "json": "Json", "orc": "Orc", "parquet": "Parquet", "text": "Text"}
 
 
-def format_table_proxy(
-    gateway: Gateway, catalog_name: str, loaded: LoadedTable, *, pinned: bool = False
-) -> FormatTableProxy:
+def format_table_proxy(gateway: Gateway, catalog_name: str, loaded: LoadedTable) -> FormatTableProxy:
     """The table of plain files that was opened.
 
     Raises:
-        UnsupportedError: it is to be read at a version, or is of a format that Spark does not read.
+        UnsupportedError: it is of a format that Spark does not read.
     """
-    if pinned or "$" in loaded.name:
-        raise UnsupportedError(
-            f"{loaded.name} is a format table: it has files, but no snapshots, versions, branches and system tables."
-        )
     return FormatTableProxy(gateway, catalog_name, loaded.name, FormatTable.of(loaded.table))
 
 
@@ -106,6 +100,7 @@ class FormatTableProxy(NamedTableProxy):
                 "file scan",
                 {
                     "path": files.spark_path(table.path),
+                    "listed": [files.spark_path(path) for path in _listed(table)],
                     "options": options,
                     "schema": StructType([*data.fields, *partitions.fields]).json(),
                     "data": data.json(),
@@ -223,6 +218,13 @@ class FormatTableProxy(NamedTableProxy):
     def reportDriverMetrics(self) -> JavaObject:
         """No metrics."""
         return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+
+def _listed(table: FormatTable) -> list[str]:
+    """The directories in which Spark looks for files. It sees no partition ``__DEFAULT_PARTITION__`` by itself."""
+    if table.values_only and table.partition_fields:
+        return [each.path for each in table.partitions()]
+    return [table.path]
 
 
 class StagedFormatTableProxy(FormatTableProxy):

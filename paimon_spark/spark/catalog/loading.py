@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.errors import TableNotFoundError
+from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.session.session_options import table_of
 from paimon_spark.spark.sql.read_version import (
@@ -18,6 +18,7 @@ from paimon_spark.spark.sql.read_version import (
     refuse_branch_of_session,
     refuse_second_version,
 )
+from paimon_spark.spec.format_table import is_format_table
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.paths import is_path_name
@@ -186,6 +187,12 @@ def load_catalog_table(
         raise TableNotFoundError(f"Table {'.'.join([*namespace, name])} does not exist.")
     else:
         table, shown = catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}"
+    if is_format_table(table.schema):
+        if version is not None or "$" in name:
+            raise UnsupportedError(
+                f"{shown} is a format table: it has files, but no snapshots, versions, branches and system tables."
+            )
+        return LoadedTable(table, shown)
     layers = (session or {}, given or {}, {} if version is None else version.options())
     options, pinned = layered(*layers), version is not None
     own = table.schema.options

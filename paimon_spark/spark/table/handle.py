@@ -17,6 +17,7 @@ from paimon_spark.spark.session.session_settings import is_connect, settings_opt
 from paimon_spark.spark.source.source_options import COLUMNS, read_request
 from paimon_spark.spec.filter_literals import quoted_name
 from paimon_spark.storage.store_options import redact
+from paimon_spark.table.format_table import refuse_format_table
 from paimon_spark.table.table import FileStoreTable, load_table
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class TableHandle:
 
     def load(self) -> FileStoreTable:
         """Open the table as it is now."""
-        return load_table(self.path, options=self.options)
+        return refuse_format_table(load_table(self.path, options=self.options), "PaimonTable")
 
     def with_options(self, options: Mapping[str, Any]) -> FileStoreTable:
         """Open the table as it is now, with read options."""

@@ -1,6 +1,5 @@
 import java.time.ZoneId;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -27,10 +26,11 @@ public final class PaimonFilePartitions extends InMemoryFileIndex {
     private PartitionSpec found;
 
     public PaimonFilePartitions(
-            SparkSession spark, String root, Map options, StructType keys, boolean valuesOnly, List nullNames) {
+            SparkSession spark, String root, List listed, Map options, StructType keys, boolean valuesOnly,
+            List nullNames) {
         super(
             spark,
-            PythonUtils.toSeq(Arrays.asList(new Object[] {new Path(root)})),
+            PythonUtils.toSeq(paths(listed)),
             PythonUtils.toScalaMap(options),
             scala.Option.empty(),
             NoopCache$.MODULE$,
@@ -40,6 +40,14 @@ public final class PaimonFilePartitions extends InMemoryFileIndex {
         this.keys = keys;
         this.valuesOnly = valuesOnly;
         this.nullNames = nullNames;
+    }
+
+    private static List paths(List texts) {
+        List paths = new ArrayList();
+        for (int at = 0; at < texts.size(); at++) {
+            paths.add(new Path((String) texts.get(at)));
+        }
+        return paths;
     }
 
     public PartitionSpec partitionSpec() {

@@ -23,6 +23,8 @@ from paimon_spark.spark.sql.warehouses import (
     unknown_warehouse,
 )
 from paimon_spark.spark.statements.cursor import split_name
+from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.table.format_table import refuse_format_table
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def argument_table(known: Warehouses, text: str, catalog: str) -> FileStoreTable
     """
     name = resolve_text(known, text, catalog)
     refuse_system_table(text, system_table_in(name), "given to a procedure")
-    return load_table(name.path, options=name.options)
+    return refuse_format_table(load_table(name.path, options=name.options), "a procedure")
 
 
 def argument_tables(known: Warehouses, text: str, catalog: str) -> list[FileStoreTable]:
@@ -67,7 +69,8 @@ def argument_tables(known: Warehouses, text: str, catalog: str) -> list[FileStor
     found, database = argument_warehouse(known, name), parts[-1]
     if not found.database_exists(database):
         raise schema_not_found((name, database))
-    return [found.load_table(database, table) for table in found.tables(database)]
+    tables = [found.load_table(database, table) for table in found.tables(database)]
+    return [table for table in tables if not is_format_table(table.schema)]
 
 
 def argument_warehouse(known: Warehouses, catalog: str) -> FilesystemCatalog:
