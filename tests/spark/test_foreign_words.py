@@ -59,8 +59,15 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize("statement", SENTENCES)
-@pytest.mark.parametrize("door", ["catalog", "paimon_spark.sql"])
+DOORS = [
+    (door, statement)
+    for door in ("catalog", "paimon_spark.sql")
+    for statement in SENTENCES
+    if door == "catalog" or "FILE_FORMAT" not in statement  # paimon_spark.sql runs Paimon's COPY INTO
+]
+
+
+@pytest.mark.parametrize(("door", "statement"), DOORS)
 def test_statements_of_other_formats_name_the_words_that_work(
     spark: SparkSession, warehouse: str, statement: str, door: str
 ) -> None:

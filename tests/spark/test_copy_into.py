@@ -1,0 +1,78 @@
+"""COPY INTO by `paimon_spark.sql`: files into a table, and rows into files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.warehouses import Run, run_by, session_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_by(session_of(spark, "cp", tmp_path_factory.mktemp("copies")), "text")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "a.csv").write_text("1,one\n2,NULL\n")
+    (tmp_path / "b.csv").write_text("3,three\nx,four\n5\n")
+    (tmp_path / "ignored.txt").write_text("9,nine\n")
+    return tmp_path
+
+
+def _shown(run: Run, text: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in run(text).collect()]
+
+
+def test_csv_by_each_way_of_errors(run: Run, place: Path) -> None:
+    run("CREATE TABLE cp.db.c (k INT, v STRING, w INT DEFAULT 7)")
+    copy = f"COPY INTO cp.db.c (k, v) FROM '{place}' FILE_FORMAT = (TYPE = CSV, NULL_IF = ('NULL')) PATTERN = '[.]csv$'"
+    with pytest.raises(Exception, match=r"nothing is loaded: file b\.csv: Malformed record"):
+        run(copy)
+    assert _shown(run, "SELECT * FROM cp.db.c") == []
+    skipped = _shown(run, f"{copy} ON_ERROR = SKIP_FILE")
+    assert [row[:5] for row in skipped] == [("a.csv", "LOADED", 2, 2, 0), ("b.csv", "LOAD_FAILED", 0, 3, 2)]
+    assert sorted(_shown(run, "SELECT * FROM cp.db.c")) == [(1, "one", 7), (2, None, 7)]
+    continued = _shown(run, f"{copy} ON_ERROR = CONTINUE")
+    assert [row[:5] for row in continued] == [("b.csv", "PARTIALLY_LOADED", 1, 3, 2), ("a.csv", "SKIPPED", 0, 0, 0)]
+    assert [row[1] for row in _shown(run, f"{copy} ON_ERROR = CONTINUE")] == ["SKIPPED", "SKIPPED"]
+    assert [row[1] for row in _shown(run, f"{copy} FORCE = TRUE ON_ERROR = SKIP_FILE")] == ["LOADED", "LOAD_FAILED"]
+    assert sorted(row[0] for row in _shown(run, "SELECT k FROM cp.db.c")) == [1, 1, 2, 2, 3]
+    assert _shown(run, "SELECT count(*) FROM cp.db.`c$snapshots`") == [(3,)]
+
+
+def test_rows_go_out_and_come_in_by_name(run: Run, tmp_path: Path) -> None:
+    run("CREATE TABLE cp.db.s AS SELECT id AS k, CAST(id AS STRING) AS v FROM range(3)")
+    run("CREATE TABLE cp.db.t (v STRING, k BIGINT)")
+    for kind in ("JSON", "PARQUET"):
+        out = f"{tmp_path}/{kind}"
+        place, _, written = _shown(run, f"COPY INTO '{out}' FROM cp.db.s FILE_FORMAT = (TYPE = {kind})")[0]
+        assert (place, written) == (out, 3)
+        with pytest.raises(Exception, match="PATH_ALREADY_EXISTS"):
+            run(f"COPY INTO '{out}' FROM cp.db.s FILE_FORMAT = (TYPE = {kind})")
+        query = "(SELECT k, v FROM cp.db.s WHERE k > 0)"
+        run(f"COPY INTO '{out}' FROM {query} FILE_FORMAT = (TYPE = {kind}) OVERWRITE = TRUE")
+        loaded = _shown(run, f"COPY INTO cp.db.t FROM '{out}' FILE_FORMAT = (TYPE = {kind})")
+        assert {row[1] for row in loaded} == {"LOADED"}
+    assert sorted(_shown(run, "SELECT k, v FROM cp.db.t")) == [(1, "1"), (1, "1"), (2, "2"), (2, "2")]
+
+
+def test_what_is_refused(run: Run, place: Path) -> None:
+    run("CREATE TABLE cp.db.n (k INT NOT NULL, v STRING)")
+    for statement, message in {
+        f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = ORC)": "Unsupported file format type: ORC",
+        f"COPY INTO cp.db.n FROM '{place}' FILEFORMAT = CSV": "COPY INTO is no statement of Paimon",
+        f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, HEADER = TRUE)": "options for import: HEADER",
+        f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, SKIP_HEADER = 2)": "only 0 or 1",
+        f"COPY INTO cp.db.n (v) FROM '{place}' FILE_FORMAT = (TYPE = CSV)": "Non-nullable column 'k'",
+        f"COPY INTO cp.db.n (k, K) FROM '{place}' FILE_FORMAT = (TYPE = CSV)": "Duplicate columns",
+        f"COPY INTO cp.db.n (z) FROM '{place}' FILE_FORMAT = (TYPE = CSV)": "Column 'z' does not exist",
+        f"COPY INTO cp.db.n FROM '{place}/no' FILE_FORMAT = (TYPE = CSV)": "there is no such directory",
+    }.items():
+        with pytest.raises(Exception, match=message):
+            run(statement)
