@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import check_compactable, compact
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.commits import data_file, message
 from tests.support.golden import GOLDEN, row_multiset
 from tests.support.history import table_files
 from tests.support.plans import plan_of
@@ -109,6 +111,21 @@ def test_first_row_is_compacted_as_in_java(oracle: Any, tmp_path: Path, file_for
         assert facts(mine) == facts(java)
         assert theirs(oracle, mine) == ours(mine) == theirs(oracle, java)
         assert ours(mine)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_first_row_that_is_seen_gives_way_as_in_java(oracle: Any, tmp_path: Path, full: bool) -> None:
+    """To a row with a smaller number, of a write that ran at the same time, if a compaction takes the files of both."""
+    twins = Twins(oracle, tmp_path, {"merge-engine": "first-row"}, columns=[("k", "INT NOT NULL"), ("v", "STRING")])
+    oracle.write(twins.path, [(1, "a"), (5, "seen")])
+    oracle.compact(twins.path, full=True, options=KEEP)
+    table = load_table(twins.path)
+    commit(table, [message(table, data_file(table, {5: "late", 7: "new"}))])
+    assert theirs(oracle, table) == ours(table) == [(1, "a"), (5, "seen")]
+    java, mine = twins.both(full=full)
+    assert facts(mine) == facts(java)
+    assert theirs(oracle, mine) == ours(mine) == theirs(oracle, java)
+    assert ours(mine) == [(1, "a"), (5, "late"), (7, "new")]
 
 
 TIMES = {

@@ -177,7 +177,9 @@ def test_the_nearest_tag_needs_little_reading(table: FileStoreTable, monkeypatch
     read: list[int] = []
     real = needed_files.UnusedFiles.keep_live
     monkeypatch.setattr(
-        needed_files.UnusedFiles, "keep_live", lambda self, snapshot: (read.append(snapshot.id), real(self, snapshot))
+        needed_files.UnusedFiles,
+        "keep_live",
+        lambda self, snapshot, **options: (read.append(snapshot.id), real(self, snapshot, **options)),
     )
     assert expire(table) == 1
     assert read == []
