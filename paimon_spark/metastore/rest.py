@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import CatalogServerError, OptionError, PaimonError, SchemaError, UnsupportedError
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
 from paimon_spark.metastore.rest_client import RestClient
-from paimon_spark.metastore.rest_table import Served, ServedTable, TokenFileIO, catalog_root, object_name, schema_json
+from paimon_spark.metastore.rest_files import TokenFileIO
+from paimon_spark.metastore.rest_table import Served, ServedTable, catalog_root, object_name, schema_json
 from paimon_spark.spec.view import View, ViewChange
 
 if TYPE_CHECKING:
