@@ -1,4 +1,4 @@
-"""COPY INTO by `paimon_spark.sql`: files into a table, and rows into files."""
+"""COPY INTO: files into a table, and rows into files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.warehouses import Run, run_by, session_of
+from tests.support.warehouses import FRONTS, Run, run_by, session_of
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module")
-def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return run_by(session_of(spark, "cp", tmp_path_factory.mktemp("copies")), "text")
+@pytest.fixture(scope="module", params=FRONTS)
+def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Run:
+    return run_by(session_of(spark, "cp", tmp_path_factory.mktemp("copies")), request.param)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_ma
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError, thrown
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
+from paimon_spark.spark.sql.procedures.copy_procedures import copy_call
 from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PARTITION
 from paimon_spark.spark.sql.procedures.tag_statements import (
     ALTER_TAGS,
@@ -31,6 +32,7 @@ from paimon_spark.spark.sql.procedures.tag_statements import (
     quoted_name,
 )
 from paimon_spark.spark.sql.procedures.view_procedures import view_call
+from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spec.filter_literals import spark_literal
@@ -165,6 +167,8 @@ class StatementProxy(FunctionProxy):
         if catalog is None:
             return None
         quoted = quoted_name((catalog,))
+        if is_copy(cursor):
+            return f"CALL {quoted}.{SYSTEM_DATABASE}.{copy_call(cursor)}({spark_literal(text)})"
         if statement is None:
             return (
                 f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}({spark_literal(text)}, {spark_literal(catalog)})"

@@ -11,12 +11,13 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
+from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor, backslashes_kept
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
 from paimon_spark.spark.text.calls import run_analyze, run_call, run_tags
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.copies import is_copy, run_copy
+from paimon_spark.spark.text.copies import run_copy
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
 from paimon_spark.spark.text.inserts import empty, run_insert, target
@@ -110,7 +111,6 @@ def run_statement(context: Context, statement: str) -> DataFrame:
 def _run(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a statement; None where it names no Paimon table."""
     if is_copy(cursor):  # Databricks has another one, which is refused
-        cursor.take("COPY", "INTO")
         return run_copy(context, cursor)
     _refuse_foreign(context, cursor)
     if cursor.tokens[0].is_word(*VIEW_WORDS) and (found := run_view(context, cursor)) is not None:

@@ -9,6 +9,7 @@ from paimon_spark.spark.sql.foreign_statements import REFUSALS
 from paimon_spark.spark.sql.procedures.analyze import ANALYZE_PROCEDURES
 from paimon_spark.spark.sql.procedures.compact import COMPACT_PROCEDURES
 from paimon_spark.spark.sql.procedures.copies import COPY_PROCEDURES
+from paimon_spark.spark.sql.procedures.copy_procedures import COPY_INTO_PROCEDURES
 from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PROCEDURES
 from paimon_spark.spark.sql.procedures.expire import EXPIRE_PROCEDURES
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
@@ -43,6 +44,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         *ANALYZE_PROCEDURES,
         *DESCRIBE_PROCEDURES,
         *VIEW_PROCEDURES,
+        *COPY_INTO_PROCEDURES,
         *REFUSALS,
     )
 }

@@ -1,4 +1,4 @@
-"""COPY INTO a table, and COPY INTO a place: what the official parser takes (``PaimonSqlExtensions.g4``).
+"""COPY INTO a table, and COPY INTO a place: what the statements do, for every front.
 
 Files are read and written by Spark's own sources. A table remembers which files it has loaded, below its directory in
 ``copy-into/history``, as Java does (``CopyLoadHistoryManager``).
@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as sf
@@ -21,6 +21,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from paimon_spark.errors import OptionError, PaimonError, SchemaError
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.sql.column_defaults import default_sql
+from paimon_spark.spark.sql.procedures.procedure import INT, LONG, ResultColumn
 from paimon_spark.spec.filter_literals import quoted_name
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import scheme_of
@@ -28,8 +29,24 @@ from paimon_spark.storage.store_options import scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from paimon_spark.spark.statements.copy_statements import CopyFormat, CopyIntoPlace, CopyIntoTable
     from paimon_spark.table.table import FileStoreTable
 
+LOADED = (
+    ResultColumn("file_name", nullable=False),
+    ResultColumn("status", nullable=False),
+    ResultColumn("rows_loaded", LONG, nullable=False),
+    ResultColumn("rows_parsed", LONG, nullable=False),
+    ResultColumn("errors_seen", LONG, nullable=False),
+    ResultColumn("first_error"),
+)
+"""Columns of COPY INTO a table: a row for each file."""
+WRITTEN = (
+    ResultColumn("output_path"),
+    ResultColumn("file_count", INT),
+    ResultColumn("rows_written", LONG),
+)
+"""Columns of COPY INTO a place: one row."""
 _LOG = logging.getLogger(__name__)
 _IMPORT: Final[Mapping[str, Mapping[str, str]]] = {
     "CSV": {
@@ -53,46 +70,27 @@ Result = tuple[str, str, int, int, int, str | None]
 """File, status, rows loaded, rows parsed, errors seen, the first error."""
 
 
-@dataclass(frozen=True)
-class CopyFormat:
-    """What FILE_FORMAT says; keys in upper case."""
+def _spark_options(given_format: CopyFormat, *, writes: bool) -> dict[str, str]:
+    """The options of Spark's source.
 
-    type: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    null_if: Sequence[str] = ()
-
-    def spark_options(self, *, writes: bool) -> dict[str, str]:
-        """The options of Spark's source.
-
-        Raises:
-            OptionError: the format or an option is not supported.
-        """
-        if self.type not in _IMPORT:
-            raise OptionError(f"Unsupported file format type: {self.type}. Supported types: CSV, JSON, PARQUET")
-        known, what = (_EXPORT, "export") if writes else (_IMPORT, "import")
-        given = [*self.options, *(["NULL_IF"] if self.null_if else [])]
-        unknown = [key for key in given if key not in known[self.type]]
-        if unknown:
-            raise OptionError(f"Unsupported FILE_FORMAT options for {what}: {', '.join(unknown)}")
-        skip = self.options.get("SKIP_HEADER", "0")
-        if skip not in ("0", "1"):
-            raise OptionError(f"SKIP_HEADER supports only 0 or 1, got: {skip}")
-        found = {known[self.type][key]: text for key, text in self.options.items() if known[self.type][key]}
-        if "SKIP_HEADER" in self.options:
-            found["header"] = "true" if skip == "1" else "false"
-        return found
-
-
-@dataclass(frozen=True)
-class CopyIntoTable:
-    """COPY INTO a table."""
-
-    source: str
-    file_format: CopyFormat
-    columns: tuple[str, ...] | None = None
-    pattern: str | None = None
-    force: bool = False
-    on_error: str = "ABORT_STATEMENT"
+    Raises:
+        OptionError: the format or an option is not supported.
+    """
+    if given_format.type not in _IMPORT:
+        raise OptionError(f"Unsupported file format type: {given_format.type}. Supported types: CSV, JSON, PARQUET")
+    known, what = (_EXPORT, "export") if writes else (_IMPORT, "import")
+    given = [*given_format.options, *(["NULL_IF"] if given_format.null_if else [])]
+    unknown = [key for key in given if key not in known[given_format.type]]
+    if unknown:
+        raise OptionError(f"Unsupported FILE_FORMAT options for {what}: {', '.join(unknown)}")
+    skip = given_format.options.get("SKIP_HEADER", "0")
+    if skip not in ("0", "1"):
+        raise OptionError(f"SKIP_HEADER supports only 0 or 1, got: {skip}")
+    names = known[given_format.type]
+    found = {names[key]: text for key, text in given_format.options.items() if names[key]}
+    if "SKIP_HEADER" in given_format.options:
+        found["header"] = "true" if skip == "1" else "false"
+    return found
 
 
 @dataclass(frozen=True)
@@ -108,18 +106,18 @@ class _Source:
         return self.path if scheme_of(self.path) else f"file:{self.path}"
 
 
-def copy_into_place(
-    rows: DataFrame, place: str, file_format: CopyFormat, *, overwrite: bool, store: FileIO
-) -> list[Any]:
+def copy_into_place(rows: DataFrame, statement: CopyIntoPlace) -> list[tuple[Any, ...]]:
     """Write rows as files; return the row that the statement shows: place, files, rows.
 
     Raises:
         OptionError: the format or an option is not supported.
         AnalysisException: something is there, and `overwrite` is not given.
     """
-    options, count = file_format.spark_options(writes=True), rows.count()
-    mode = "overwrite" if overwrite else "errorifexists"
-    rows.write.format(file_format.type.lower()).options(**options).mode(mode).save(place)
+    place, kind = statement.place, statement.file_format.type.lower()
+    options, count = _spark_options(statement.file_format, writes=True), rows.count()
+    mode = "overwrite" if statement.overwrite else "errorifexists"
+    rows.write.format(kind).options(**options).mode(mode).save(place)
+    store = FileIO.for_path(place, {})
     files = [entry for entry in store.list_names(place.rstrip("/")) if entry.name.startswith("part-")]
     return [(place, len(files), count)]
 
@@ -129,7 +127,6 @@ def copy_into_table(
     table: FileStoreTable,
     statement: CopyIntoTable,
     append: Callable[[DataFrame], object],
-    latest_snapshot: Callable[[], int | None],
 ) -> list[Result]:
     """Load files into a table in one commit; return a row for each file.
 
@@ -138,14 +135,13 @@ def copy_into_table(
         table: the table.
         statement: what is asked for.
         append: writes rows.
-        latest_snapshot: the id of the latest snapshot, for the history.
 
     Raises:
         OptionError: the format or an option is not supported.
         SchemaError: the list of columns does not fit the table.
         PaimonError: a row cannot be read, and ON_ERROR is ABORT_STATEMENT; nothing is loaded.
     """
-    options = statement.file_format.spark_options(writes=False)
+    options = _spark_options(statement.file_format, writes=False)
     targets = _targets(table, statement.columns)
     found = _files(table, statement)
     done = [] if statement.force else [each for each in found if _is_loaded(table, each)]
@@ -160,7 +156,7 @@ def copy_into_table(
         loaded = {name: rows for name, status, rows, *_ in results if status in ("LOADED", "PARTIALLY_LOADED")}
         for each in wanted:
             if each.name in loaded:
-                _remember(table, each, latest_snapshot(), loaded[each.name])
+                _remember(table, each, table.snapshots.latest_id(), loaded[each.name])
     return [*results, *((each.name, "SKIPPED", 0, 0, 0, None) for each in done)]
 
 

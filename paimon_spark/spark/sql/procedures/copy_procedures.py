@@ -1,0 +1,66 @@
+"""COPY INTO of a classic session, run as procedures that no list shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_place, copy_into_table
+from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
+from paimon_spark.spark.statements.copy_statements import CopyIntoPlace, CopyIntoTable, is_copy, read_copy
+from paimon_spark.spark.statements.cursor import Cursor, Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_INTO_TABLE, _INTO_PLACE = "__copy_into_table", "__copy_into_place"
+_DESCRIPTION = "COPY INTO."
+
+
+def copy_call(cursor: Cursor) -> str:
+    """The name of the procedure that runs a COPY INTO; its argument is the text."""
+    return _INTO_PLACE if cursor.tokens[2].kind is Kind.STRING else _INTO_TABLE
+
+
+def _statement(text: str) -> CopyIntoTable | CopyIntoPlace:
+    cursor = Cursor.of(text)
+    if cursor is None or not is_copy(cursor):
+        raise PaimonError(f"This is no COPY INTO: {text}")
+    return read_copy(cursor)
+
+
+def _into_table(context: CallContext, statement: CopyIntoTable) -> list[tuple[Any, ...]]:
+    name = quoted_name(statement.table)
+
+    def append(rows: DataFrame) -> None:
+        rows.writeTo(name).append()
+
+    return copy_into_table(context.spark, context.table(name), statement, append)
+
+
+def _into_place(context: CallContext, statement: CopyIntoPlace) -> list[tuple[Any, ...]]:
+    return copy_into_place(context.spark.sql(statement.query), statement)
+
+
+def _run(
+    run: Callable[[CallContext, Any], list[tuple[Any, ...]]], context: CallContext, arguments: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    try:
+        return run(context, _statement(arguments["statement"]))
+    except CapturedException:
+        raise
+    except AnalysisException as error:  # made here: Java has no such exception to show
+        raise PaimonError(str(error)) from None
+
+
+_ARGUMENTS = (Argument("statement", required=True),)
+COPY_INTO_PROCEDURES = (
+    Procedure(_INTO_TABLE, _ARGUMENTS, LOADED, partial(_run, _into_table), _DESCRIPTION),
+    Procedure(_INTO_PLACE, _ARGUMENTS, WRITTEN, partial(_run, _into_place), _DESCRIPTION),
+)

@@ -1,0 +1,137 @@
+"""COPY INTO a table and COPY INTO a place: reading them, as the official parser does (``PaimonSqlExtensions.g4``).
+
+::
+
+    COPY INTO t [(a, …)] FROM 'place' FILE_FORMAT = (TYPE = CSV|JSON|PARQUET, key = value, …)
+        [PATTERN = 'expression'] [FORCE = TRUE|FALSE] [ON_ERROR = ABORT_STATEMENT|CONTINUE|SKIP_FILE]
+    COPY INTO 'place' FROM t|(query) FILE_FORMAT = (…) [OVERWRITE = TRUE|FALSE]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spark.statements.cursor import Cursor, Kind
+
+ON_ERROR: Final = ("ABORT_STATEMENT", "CONTINUE", "SKIP_FILE")
+
+
+@dataclass(frozen=True)
+class CopyFormat:
+    """What FILE_FORMAT says; keys in upper case."""
+
+    type: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    null_if: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class CopyIntoTable:
+    """COPY INTO a table."""
+
+    table: tuple[str, ...]
+    source: str
+    file_format: CopyFormat
+    columns: tuple[str, ...] | None = None
+    pattern: str | None = None
+    force: bool = False
+    on_error: str = ON_ERROR[0]
+
+
+@dataclass(frozen=True)
+class CopyIntoPlace:
+    """COPY INTO a place: rows become files."""
+
+    place: str
+    query: str
+    file_format: CopyFormat
+    overwrite: bool = False
+
+
+def is_copy(cursor: Cursor) -> bool:
+    """Whether a statement is Paimon's COPY INTO; that of Databricks has FILEFORMAT instead of FILE_FORMAT."""
+    return cursor.sees("COPY", "INTO") and any(token.is_word("FILE_FORMAT") for token in cursor.tokens)
+
+
+def read_copy(cursor: Cursor) -> CopyIntoTable | CopyIntoPlace:
+    """Read the statement whose first words `is_copy` has seen.
+
+    Raises:
+        ParseException: it breaks the grammar.
+        OptionError: FILE_FORMAT says no TYPE, or gives a list to a key that takes none.
+    """
+    cursor.take("COPY", "INTO")
+    first = cursor.peek()
+    found = _into_place(cursor) if first is not None and first.kind is Kind.STRING else _into_table(cursor)
+    cursor.finish()
+    return found
+
+
+def _into_table(cursor: Cursor) -> CopyIntoTable:
+    table = cursor.name()
+    columns = tuple(piece.identifier() for piece in cursor.group().split()) if cursor.sees("(") else None
+    cursor.expect("FROM")
+    found = CopyIntoTable(table, cursor.string(), _format(cursor), columns)
+    if cursor.take("PATTERN"):
+        cursor.expect("=")
+        found = replace(found, pattern=cursor.string())
+    if cursor.take("FORCE"):
+        found = replace(found, force=_boolean(cursor))
+    if cursor.take("ON_ERROR"):
+        cursor.expect("=")
+        mode = cursor.take_any(*ON_ERROR)
+        if mode is None:
+            cursor.fail(f"one of {', '.join(ON_ERROR)} is expected")
+        found = replace(found, on_error=mode)
+    return found
+
+
+def _into_place(cursor: Cursor) -> CopyIntoPlace:
+    place = cursor.string()
+    cursor.expect("FROM")
+    if cursor.sees("("):
+        query = cursor.group().source()
+    else:
+        start = cursor.at
+        cursor.name()
+        query = f"SELECT * FROM {Cursor(cursor.text, cursor.tokens[start : cursor.at]).source()}"
+    found = CopyIntoPlace(place, query, _format(cursor))
+    return replace(found, overwrite=_boolean(cursor)) if cursor.take("OVERWRITE") else found
+
+
+def _boolean(cursor: Cursor) -> bool:
+    cursor.expect("=")
+    word = cursor.take_any("TRUE", "FALSE")
+    if word is None:
+        cursor.fail("TRUE or FALSE is expected")
+    return word == "TRUE"
+
+
+def _format(cursor: Cursor) -> CopyFormat:
+    cursor.expect("FILE_FORMAT")
+    cursor.expect("=")
+    kind, options, null_if = "", dict[str, str](), tuple[str, ...]()
+    for piece in cursor.group().split():
+        key = piece.identifier().upper()
+        piece.expect("=")
+        if piece.sees("("):
+            null_if = tuple(each.string() for each in piece.group().split())
+            if key != "NULL_IF":
+                raise OptionError(f"{key} in FILE_FORMAT takes one value, not a list.")
+            continue
+        token = piece.peek()
+        if token is None:
+            piece.fail("a value is expected")
+        value = piece.string() if token.kind is Kind.STRING else token.text
+        if key == "TYPE":
+            kind = value.upper()
+        elif key == "NULL_IF":
+            null_if = (value,)
+        else:
+            options[key] = value
+    if not kind:
+        raise OptionError("FILE_FORMAT must include TYPE = CSV, JSON or PARQUET.")
+    return CopyFormat(kind, options, null_if)
