@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_TASKS = 200
+_LEAST_DELETES = 1_000
+"""Old files for each task that deletes: fewer are not worth a task."""
 _MANIFEST = "name string, size long, added long, deleted long"
 
 
@@ -85,7 +87,7 @@ def remove_orphan_files_distributed(
     )
     candidates = listed.persist()
     try:
-        candidates.count()  # all is listed before the first mention is read
+        old = candidates.count()  # all is listed before the first mention is read
         named, manifests = named_files(table, live_snapshots(table))
         references = _rows(spark, list(manifests), _MANIFEST, tasks).mapInArrow(
             partial(_references, table), "name string, created long, extras array<string>"
@@ -94,7 +96,8 @@ def remove_orphan_files_distributed(
         dead = names_of_deleted(table, _deleted(candidates, references))
         used = references.select("name").union(_column(spark, sorted(named), tasks).toDF("name"))
         used = used.join(_column(spark, sorted(dead), tasks).toDF("name"), "name", "left_anti")
-        orphans = candidates.join(used, "name", "left_anti").repartition(tasks)
+        deleting = max(1, min(tasks, old // _LEAST_DELETES))
+        orphans = candidates.join(used, "name", "left_anti").repartition(deleting)
         deleted = orphans.mapInArrow(partial(_delete, table, dry_run), "files long, bytes long")
         counts = deleted.groupBy().sum("files", "bytes").head()
         references.unpersist()
