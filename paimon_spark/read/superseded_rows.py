@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
@@ -20,13 +20,15 @@ import pyarrow as pa
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.read.row_positions import RowPositions
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
+from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_read import merged_section, partition_constants, section_reader
+from paimon_spark.spec.special_fields import VALUE_KIND
 
 if TYPE_CHECKING:
     from paimon_spark.read.file_read import FileRead
     from paimon_spark.read.sections import Runs
-    from paimon_spark.read.split import DataSplit, SplitFile
     from paimon_spark.spec.deletion_vector import Bits
+    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_KEPT_BYTES: Final = 32 << 20
@@ -79,6 +81,28 @@ def superseded_rows(table: FileStoreTable, splits: Sequence[DataSplit], threads:
         return dict(chain.from_iterable(found))
 
 
+def has_key_twice(table: FileStoreTable, files: Mapping[tuple[bytes, int], Sequence[DataFileMeta]]) -> bool:
+    """Whether two rows of a bucket have one key, deletes among them. Their keys are merged, nothing else.
+
+    Args:
+        table: with a primary key, and any merge engine.
+        files: of level 0, by partition bytes and bucket, which each have a key once.
+
+    Raises:
+        CorruptTableError: a data file is missing or damaged.
+    """
+    keys_alone = table.without_options(("sequence.field", "rowkind.field")).as_if({"merge-engine": "deduplicate"})
+    budget = table.options.value("read.merge.memory-budget")
+    for bucket, metas in files.items():
+        made = tuple(SplitFile.of(file, table.paths.data_file_path(*bucket, file)) for file in metas)
+        split = DataSplit(0, *bucket, 1, made, False)
+        for runs in sections_with_runs(keys_alone, made):
+            found = len(runs) > 1 and _superseded(keys_alone, split, runs, budget, are_all_rows=True)
+            if found and any(part.any() for part in found):
+                return True
+    return False
+
+
 def _of_split(table: FileStoreTable, split: DataSplit, budget: int) -> list[tuple[str, Bits]]:
     found: list[tuple[str, Bits]] = []
     for runs in sections_with_runs(table, split.files):
@@ -104,8 +128,10 @@ def _of_section(table: FileStoreTable, split: DataSplit, runs: Runs, budget: int
     return bits
 
 
-def _superseded(table: FileStoreTable, split: DataSplit, runs: Runs, budget: int) -> list[Bits]:
-    """Merge numbers of rows instead of rows."""
+def _superseded(
+    table: FileStoreTable, split: DataSplit, runs: Runs, budget: int, *, are_all_rows: bool = False
+) -> list[Bits]:
+    """Merge numbers of rows instead of rows; `are_all_rows` where deletes count as rows."""
     engine = merge_engine_for(table.schema)
     needed = set(engine.required_columns(()))
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
@@ -114,6 +140,8 @@ def _superseded(table: FileStoreTable, split: DataSplit, runs: Runs, budget: int
     ends = list(accumulate(file.row_count for run in runs for file in run))
     starts = iter([0, *ends])
     streams = [_numbered(reader, run, [next(starts) for _ in run], number) for run in runs]
+    if are_all_rows:
+        streams = [map(_as_inserts, stream) for stream in streams]
     left_out = np.ones(ends[-1], np.bool_)
     for batch in merged_section(table, runs, streams, engine, [number], budget):
         left_out[batch.column(0).to_numpy()] = False
@@ -129,6 +157,14 @@ def _numbered(
         for batch in reader.batches(file, None):
             numbers = positions.take(batch.num_rows) + start
             yield batch.add_column(len(reader.fields), name, pa.array(numbers))
+
+
+def _as_inserts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    at = batch.schema.get_field_index(VALUE_KIND.name)
+    if at < 0:
+        return batch
+    inserts = pa.array(np.zeros(batch.num_rows, np.int8))
+    return batch.set_column(at, batch.schema.field(at), inserts)
 
 
 def _size(bits: list[Bits]) -> int:

@@ -20,21 +20,31 @@ if TYPE_CHECKING:
     from paimon_spark.write.message import TaskMessage
 
 
-def has_each_key_once(schema: TableSchema, messages: Sequence[TaskMessage]) -> bool:
-    """Whether no key came twice; False also where that cannot be reported.
+def merged_rows(messages: Sequence[TaskMessage]) -> bool:
+    """Whether a buffer merged rows of equal keys: then some key came twice.
 
     Args:
-        schema: of a table with keys whose rows of one key come to one bucket.
+        messages: of all tasks of a write to a table with keys whose rows of one key come to one bucket.
+    """
+    written = sum(file.row_count for message in messages for part in message.messages for file in part.new_files)
+    return sum(message.rows for message in messages) != written
+
+
+def overlapping_files(
+    schema: TableSchema, messages: Sequence[TaskMessage]
+) -> dict[tuple[bytes, int], list[DataFileMeta]]:
+    """The new files of each bucket, by partition bytes and bucket, in which the key ranges of two files meet.
+
+    Args:
+        schema: of a table with keys.
         messages: of all tasks.
     """
     buckets: dict[tuple[bytes, int], list[DataFileMeta]] = {}
     for message in messages:
         for part in message.messages:
             buckets.setdefault((part.partition, part.bucket), []).extend(part.new_files)
-    if sum(message.rows for message in messages) != sum(f.row_count for files in buckets.values() for f in files):
-        return False
     types = [schema.field(name).type for name in schema.trimmed_primary_keys]
-    return all(len(files) < 2 or _are_apart(files, types) for files in buckets.values())
+    return {bucket: files for bucket, files in buckets.items() if len(files) > 1 and not _are_apart(files, types)}
 
 
 def _are_apart(files: Sequence[DataFileMeta], types: Sequence[DataType]) -> bool:

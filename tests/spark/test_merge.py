@@ -285,6 +285,29 @@ def test_an_upsert_reads_nothing(spark: SparkSession, warehouse: Path, monkeypat
     assert rows(spark, name)[4:] == [(7, "x", 1)]
 
 
+def test_a_source_larger_than_the_buffer_is_written_once(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of a bucket overlap then: that no key came twice is seen by their keys, not by a join."""
+    name = create(spark, "k INT, v STRING, n INT", **KINDS["keyed"], **{"write-buffer-size": "600 kb"})
+    spark.sql(f"INSERT INTO {name} SELECT id, repeat('x', 90), 0 FROM range(0, 20000, 2)")
+    made = "SELECT pmod(hash(id), 1000) AS o, id AS k, repeat(id, 20) AS v FROM range({})"
+    source = f"(SELECT CAST(k AS INT) AS k, v, 1 AS n FROM ({made.format(20_000)}) ORDER BY o)"
+    clauses = "WHEN MATCHED AND s.k % 10 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    statement = f"MERGE INTO {name} t USING {{}} s ON s.k = t.k {clauses}"
+    monkeypatch.setattr(merge._Changes, "keyed", None)  # what joins
+    spark.sql(statement.format(source))
+    table = load_table(path_of(warehouse, name))
+    manifests = table.manifests.delta_manifests(table.snapshots.get(2))
+    assert sum(manifest.num_added_files for manifest in manifests) > 2, "several files in a bucket"
+    found = spark.sql(f"SELECT count(*), sum(n), sum(k), count_if(k % 10 = 0) FROM {name}").head()
+    assert tuple(found) == (18_000, 18_000, sum(k for k in range(20_000) if k % 10), 0)
+    monkeypatch.undo()
+    twice = f"({source} UNION ALL SELECT 5, 'again', 9)"
+    with pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"):
+        spark.sql(statement.format(twice))
+
+
 def by_catalog(spark: SparkSession, path: str, source: str, clauses: str) -> None:
     spark.sql(f"MERGE INTO paimon.`{path}` t USING {source} s ON t.k = s.k AND s.p = t.p {clauses}")
 

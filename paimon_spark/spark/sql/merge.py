@@ -28,6 +28,7 @@ from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.row_level import check_merge, columns_kept_by_engine
 from paimon_spark.read.key_lookup import KeyLookup
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
+from paimon_spark.read.superseded_rows import has_key_twice
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_merges import merge_columns
 from paimon_spark.spark.jobs.keyed_merges import MATCHED, NOT_MATCHED, KeyedMerge, MergedColumn
@@ -46,7 +47,7 @@ from paimon_spark.spark.sql.merge_strategy import (
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.unique_keys import has_each_key_once
+from paimon_spark.write.unique_keys import merged_rows, overlapping_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -248,13 +249,17 @@ def _narrowed(rows: MergeRows, table: FileStoreTable, snapshot: Snapshot | None)
 
 @dataclass
 class _EachKeyOnce:
-    """Accepts what the tasks of a write wrote if each key came once."""
+    """Accepts what the tasks of a write wrote if each key came once.
 
-    schema: TableSchema
+    Where the files of a bucket overlap, since its buffer was full several times, their keys are merged on the driver.
+    """
+
+    table: FileStoreTable
     accepted: bool = True
 
     def __call__(self, messages: Sequence[TaskMessage]) -> bool:
-        self.accepted = has_each_key_once(self.schema, messages)
+        overlapping = overlapping_files(self.table.schema, messages)
+        self.accepted = not merged_rows(messages) and not has_key_twice(self.table, overlapping)
         return self.accepted
 
 
@@ -270,7 +275,7 @@ def _was_written(
 
     Then one of the rows may change what another has changed, which has to be counted by the keys of the table.
     """
-    check = _EachKeyOnce(table.schema)
+    check = _EachKeyOnce(table)
     accepts = check if checked else None
     write_shuffled(rows, table, None, operation=Operation.MERGE, rows_of=rows_of, accepts=accepts, merge=merge)
     return check.accepted
