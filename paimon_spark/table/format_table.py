@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from paimon_spark.errors import OptionError, SchemaError, UnsupportedError
+from paimon_spark.errors import DataError, OptionError, SchemaError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.format_table import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE, is_format_table
 from paimon_spark.spec.partition_path import DEFAULT_PARTITION_NAME, escape_path_name, unescape_path_name
@@ -86,9 +86,20 @@ class FormatTable:
         return self.schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
 
     def directory(self, texts: Sequence[str]) -> str:
-        """The directory of a partition below the table, by the texts of its values."""
+        """The directory of a partition below the table, by the texts of its values.
+
+        Raises:
+            DataError: a value alone would be the name of a hidden directory, or of none.
+        """
         names = [escape_path_name(text) for text in texts]
-        if not self.values_only:
+        if self.values_only:
+            hidden = next((name for name in names if self._is_hidden(name)), None)
+            if hidden is not None:
+                raise DataError(
+                    f"'{hidden}' cannot be a partition of {self.path}: with '{_VALUES_ONLY}' its directory would be "
+                    "hidden from every reader. Nothing is written."
+                )
+        else:
             keys = [escape_path_name(field.name) for field in self.partition_fields]
             names = [f"{key}={name}" for key, name in zip(keys, names, strict=False)]
         return "/".join(names)
@@ -111,9 +122,11 @@ class FormatTable:
     def _directories(self, path: str, field: DataField) -> Iterator[str]:
         prefix = "" if self.values_only else f"{escape_path_name(field.name)}=".lower()
         for entry in self.file_io.list_names(path):
-            hidden = entry.name.startswith((".", "_")) and entry.name not in (self.default_name, HIVE_DEFAULT_NAME)
-            if entry.is_dir and not hidden and entry.name.lower().startswith(prefix):
+            if entry.is_dir and not self._is_hidden(entry.name) and entry.name.lower().startswith(prefix):
                 yield entry.name
+
+    def _is_hidden(self, name: str) -> bool:
+        return not name or (name.startswith((".", "_")) and name not in (self.default_name, HIVE_DEFAULT_NAME))
 
     def _value(self, field: DataField, name: str) -> Any:
         text = unescape_path_name(name if self.values_only else name.partition("=")[2])
@@ -144,10 +157,8 @@ class FormatTable:
         while folders:
             folder = folders.pop()
             for entry in self.file_io.list_names(folder):
-                is_default = entry.name in (self.default_name, HIVE_DEFAULT_NAME)
-                if entry.name.startswith((".", "_")) and not is_default:
-                    continue
-                (folders if entry.is_dir else found).append(f"{folder}/{entry.name}")
+                if not self._is_hidden(entry.name):
+                    (folders if entry.is_dir else found).append(f"{folder}/{entry.name}")
         return sorted(found)
 
     def truncate(self, partitions: Sequence[FormatPartition] | None = None) -> None:
