@@ -1,14 +1,11 @@
-"""Maintenance after each commit, as the table's options say: tags; expiry of partitions, consumers and snapshots.
+"""What follows a commit, as the table's options say: tags, expiry, marks of partitions that are done, and waiting.
 
-Equals Java's ``TableCommitImpl.maintain`` and ``WriteHelper.batchCreateTag``. A failure here never fails the commit,
-which is published already.
+Equals Java's ``TableCommitImpl.maintain``, ``WriteHelper.batchCreateTag``, ``PartitionMarkDoneAction`` (option
+``partition.mark-done-action``) and ``VisibilityWaitCallback`` (`visibility-callback.enabled`: a batch write returns
+once its rows are visible to every reader). A failure here never fails the commit, which is published already.
 
-Option `visibility-callback.enabled`: a batch write returns once its rows are visible to every reader.
-
-Equals Java's ``VisibilityWaitCallback``. Rows are invisible where reads skip their files: level 0 with deletion
-vectors, and postponed buckets. Their compaction, by another process where the table is write-only, makes them visible.
-
-Marking partitions as done, as option ``partition.mark-done-action`` asks (Java: ``PartitionMarkDoneAction``).
+Rows are invisible where reads skip their files: level 0 with deletion vectors, and postponed buckets. Their
+compaction, by another process where the table is write-only, makes them visible.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 Files get new names, so that a second copy does not meet the first. Java gives all files the target's schema and keeps
 the old names in deletion vectors; here a file keeps the columns that it was written with, and its deleted rows.
 
-Managed blob files in a copy of a table: the copied rows name copied managed blob files.
-
-Java: ``CopyFilesProcedure`` leaves the descriptors as they are, so that the copy needs the source. Here data files are
-written again with other descriptors; rows keep their order, so that deletion vectors and statistics stay right.
+Managed blob files are copied too. Java leaves the descriptors as they are, so that the copy needs the source. Here data
+files are written again with other descriptors; rows keep their order, so that deletion vectors and statistics stay
+right.
 """
 
 from __future__ import annotations

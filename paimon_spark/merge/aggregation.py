@@ -1,9 +1,8 @@
 """Merge engine aggregation: each column has a function that folds its values (Java ``AggregateMergeFunction``).
 
 Keys are of three sorts: with one row (passed through, as Java's ``ReducerMergeFunctionWrapper`` does), with several
-rows and no retraction (each column by one segment operation), and with retractions (``_RetractingKeys``).
-
-The registry of aggregate functions (docs/internals/format.md §10, Java ``FieldAggregatorFactory``).
+rows and no retraction (each column by one segment operation), and with retractions (``_RetractingKeys``). `FUNCTIONS`
+is the registry of the functions (docs/internals/format.md §10, Java ``FieldAggregatorFactory``).
 """
 
 from __future__ import annotations

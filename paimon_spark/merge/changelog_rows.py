@@ -1,12 +1,8 @@
-"""The changelog of a compaction: what became of each key, as +I, -U and +U, or -D rows.
+"""What became of each key: the changelog of a compaction, or the difference of two states, as +I, -U, +U and -D rows.
 
-Equals what Java's ``LookupChangelogMergeFunctionWrapper`` and ``FullChangelogMergeFunctionWrapper`` give.
-
-The difference of two states of a primary-key table (Java ``IncrementalDiffSplitRead.DiffMerger``).
-
-Merging into the top level, with what became of each of its rows (Java ``FullChangelogMergeFunctionWrapper``).
-
-The row of the top level is what a key was at the last full compaction; the merged row is what it is now.
+Equals what Java's ``LookupChangelogMergeFunctionWrapper``, ``FullChangelogMergeFunctionWrapper`` and
+``IncrementalDiffSplitRead.DiffMerger`` give. In a full compaction the row of the top level is what a key was at the
+last one; the merged row is what it is now.
 """
 
 from __future__ import annotations

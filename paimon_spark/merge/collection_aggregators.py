@@ -1,12 +1,8 @@
-"""Aggregate functions over ARRAY and MAP columns: collect, merge_map, merge_map_with_keytime.
+"""Aggregate functions over ARRAY and MAP columns: collect, merge_map…, nested_update, nested_partial_update.
 
-Source: Java ``FieldCollectAgg``, ``FieldMergeMapAgg``, ``FieldMergeMapWithKeyTimeAgg``. Where Java leaves elements
+Source: Java ``FieldCollectAgg``, ``FieldMergeMapAgg``, ``FieldMergeMapWithKeyTimeAgg``, ``FieldNestedUpdateAgg``,
+``FieldNestedPartialUpdateAgg``. The last two are over ARRAY<ROW>, a table inside a column. Where Java leaves elements
 in the order of a hash table, ours stand in the order of their first occurrence: no order is promised.
-
-Aggregate functions over ARRAY<ROW>, a table inside a column: nested_update and nested_partial_update.
-
-Source: Java ``FieldNestedUpdateAgg``, ``FieldNestedPartialUpdateAgg``. With a key Java keeps the rows in a hash table;
-ours stand in the order in which their keys came first: no order is promised.
 """
 
 from __future__ import annotations

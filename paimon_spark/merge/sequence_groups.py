@@ -5,11 +5,10 @@ takes part in a group when one of the group's sequence fields is not null. It is
 that of every earlier taking part (nulls first), else late. Sequence fields and plain members come from the last row in
 order; aggregates take all rows.
 
-Partial-update for keys with retractions: row after row inside a key, all keys at once.
-
-Source: Java ``PartialUpdateMergeFunction.add``, ``updateWithSequenceGroup``, ``retractWithSequenceGroup``.
-The loop goes over the position of a row inside its key (and over columns), never over rows or keys. Columns are
-processed in the order of the schema, as Java does: a column before its sequence field sees the old sequence.
+Keys with retractions are merged row after row, all keys at once (``updateWithSequenceGroup``,
+``retractWithSequenceGroup``). The loop goes over the position of a row inside its key (and over columns), never over
+rows or keys. Columns are processed in the order of the schema, as Java does: a column before its sequence field sees
+the old sequence.
 """
 
 from __future__ import annotations

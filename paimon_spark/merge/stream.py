@@ -1,11 +1,9 @@
 """Merging sorted runs in bounded memory: blocks of rows are loaded; rows that no unread row can change are merged.
 
 Every run is sorted by key. Rows below the smallest last key among the loaded blocks of runs that have more to give are
-complete: they are merged and given out, the others wait for the next blocks. A key is never split over two chunks.
-
-The rows of a merge, before and after: input rows in merge order, and result columns taken from them or computed.
-
-A large table of rows in pieces of whole keys, in key order, so that a merge never copies all of it at once.
+complete: they are merged and given out, the others wait for the next blocks. A key is never split over two chunks. The
+result of a merge is columns taken from rows in merge order, or computed. A large table of rows comes in pieces of whole
+keys, in key order, so that a merge never copies all of it at once.
 """
 
 from __future__ import annotations

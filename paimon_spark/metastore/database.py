@@ -1,6 +1,6 @@
 """Statements sent to the database of a JDBC catalog, by Python's drivers: sqlite3, psycopg, pymysql.
 
-Addresses of JDBC, ``jdbc:<protocol>:…``, as arguments of Python's drivers of the same databases.
+Addresses of JDBC, ``jdbc:<protocol>:…``, become arguments of these drivers.
 """
 
 from __future__ import annotations

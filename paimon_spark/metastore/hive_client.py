@@ -1,10 +1,7 @@
-"""Calls to a Hive metastore over Thrift, by the stubs of the package pymetastore.
+"""A Hive metastore: how it is reached, calls over Thrift by the stubs of pymetastore, and the lock of a table.
 
-How a Hive metastore is reached: by the options of a catalog, then by ``hive-site.xml``.
-
-Java: ``HiveCatalog.createHiveConf``.
-
-The EXCLUSIVE lock of a table in a Hive metastore. Java: ``HiveCatalogLock``.
+Options of a catalog count before ``hive-site.xml`` (Java: ``HiveCatalog.createHiveConf``). The lock is EXCLUSIVE
+(Java: ``HiveCatalogLock``).
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""The table of every option we know, and how a key given by a user finds its entry.
+"""The table of every option we know, and how a key given by a user finds its entry, or those that it was meant to be.
 
 The definitions are in `options.csv`, one row an option, and in `refusals.csv`, the values that are refused. An empty
 cell means none. Defaults are written as a user writes a value (`128 mb`, `10 s`); `''` is the empty text. Several
-values of a cell have spaces between them.
-
-A key may have a free part: one per column, per index, or any ending.
-
-Which known options a key that nobody knows is near: what its writer probably meant.
+values of a cell have spaces between them. A key may have a free part: one per column, per index, or any ending.
 """
 
 from __future__ import annotations

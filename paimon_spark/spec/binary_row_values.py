@@ -1,11 +1,10 @@
 """BinaryRow of one row of Python values, nested values included (Java: ``BinaryRowWriter``, ``BinaryArrayWriter``).
 
-The reference form of what `binary_row_encoder` and `binary_row_decoder` do for whole columns.
+The reference form of what `binary_row_encoder` and `binary_row_decoder` do for whole columns, and the layout that all
+three share: which slot a type has, how wide it is (Java: ``BinaryRow``, ``BinaryArray``).
 Python values: DATE `date`, TIME `time`, TIMESTAMP `datetime` (WITH LOCAL TIME ZONE: aware, UTC), precision over 6: int
 nanoseconds since 1970; DECIMAL `Decimal`, ROW dict, MAP and MULTISET list of pairs, ARRAY and VECTOR list, VARIANT dict
 of `value` and `metadata`. When encoding, temporals may be integers of their Arrow unit.
-
-Layout of BinaryRow and BinaryArray: which slot a type has, how wide it is (Java: ``BinaryRow``, ``BinaryArray``).
 """
 
 from __future__ import annotations

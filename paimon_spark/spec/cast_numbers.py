@@ -1,10 +1,8 @@
-"""Casts between numbers as in Java: integers wrap, floats saturate, decimals round half up and overflow to null.
+"""Casts between numbers, and between dates, times, timestamps and integers, as in Java.
 
-Building blocks of casts: arrays as numpy integers and back, and functions of distinct values.
-
-Casts between dates, times, timestamps and integers as Java does them.
-
-TIMESTAMP WITH LOCAL TIME ZONE turns into wall clock values (and back) in this machine's time zone, as in Java.
+Integers wrap, floats saturate, decimals round half up and overflow to null. TIMESTAMP WITH LOCAL TIME ZONE turns into
+wall clock values (and back) in this machine's time zone. The building blocks of all casts stand here as well: arrays as
+numpy integers and back, and functions of distinct values.
 """
 
 from __future__ import annotations

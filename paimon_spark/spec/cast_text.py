@@ -1,9 +1,8 @@
 """Casts to and from text as Java does them (``BinaryStringUtils``, ``DateTimeUtils``).
 
-Texts as arrays, maps and rows: how schemas keep the defaults of such columns.
-
-Equals Java's ``StringToArrayCastRule``, ``StringToMapCastRule`` and ``StringToRowCastRule``, with their oddities:
-quotes stay part of the elements of arrays and rows, but not of maps.
+Texts become arrays, maps and rows as in ``StringToArrayCastRule``, ``StringToMapCastRule`` and
+``StringToRowCastRule``, by which schemas keep the defaults of such columns, with their oddities: quotes stay part of
+the elements of arrays and rows, but not of maps.
 """
 
 from __future__ import annotations

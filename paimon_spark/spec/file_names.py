@@ -1,12 +1,8 @@
-"""Names of the files of a table (Java ``FileStorePathFactory``, ``DataFilePathFactory``): make them, read them.
+"""Names of the files of a table, success files among them, and the options that say where data files lie.
 
-Options about the place and the names of data files, checked so that nothing leads out of the table.
-
-Equals Java's ``FileStorePathFactory`` and ``CoreOptions.dataFileExternalPaths`` (docs/internals/format.md §5), except
-for paths out of the table: Java accepts ``..`` and absolute paths for the directory, and any part of a path for the
-prefix, and cannot read such files afterwards.
-
-Success files, which say other systems that a tag or a partition is complete (Java: ``SuccessFile``).
+Java: ``FileStorePathFactory``, ``DataFilePathFactory``, ``SuccessFile``, ``CoreOptions.dataFileExternalPaths``
+(docs/internals/format.md §5). Options are checked so that nothing leads out of the table; Java accepts ``..`` and
+absolute paths for the directory, and any part of a path for the prefix, and cannot read such files afterwards.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""Literals of filters, fitted to the column they are compared with.
+"""Texts of filters: literals fitted to their columns, keys of maps, long lists; and a predicate tree as SQL text.
 
 A literal that the column's type cannot hold exactly (2.5 for an INT column, a microsecond for TIMESTAMP(3)) is rounded
 down to the next value that the column can hold, or marked as beyond all of them, so that comparisons stay exact.
-
-Values of the keys of maps in the conditions of filters: ``attributes['color']``.
-
-Long IN lists of a filter's text, taken out before it is parsed: a parser makes several objects of each literal.
-
-Only lists of plain numbers and texts are taken out. A text with comments, backslashes or double quotes is parsed as it
-is, since something else could look like a list.
-
-A predicate tree as SQL text, which `parse_filter` reads back as the same tree; single values as Spark's literals.
+``attributes['color']`` in a condition is the value of a map's key. Long IN lists of plain numbers and texts are taken
+out before a text is parsed, since a parser makes several objects of each literal; a text with comments, backslashes or
+double quotes is parsed as it is, since something else could look like a list. `parse_filter` reads the text of a tree
+back as the same tree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hashes of rows: murmur3 of BinaryRows and Hive's, for whole columns (Java: ``MurmurHashUtils``, ``HiveHasher``).
+"""Hashes of rows, the buckets they give, and HASH index files, which keep the hashes of a dynamic bucket.
 
-Bucket functions: which bucket a row's bucket key belongs to (Java: ``BucketFunction`` and its three kinds).
-
-HASH index files of dynamic buckets: the key hashes of one bucket as big-endian int32 (Java: ``HashIndexFile``).
+Murmur3 of BinaryRows and Hive's hash, for whole columns (Java: ``MurmurHashUtils``, ``HiveHasher``); the bucket of a
+row's bucket key (Java: ``BucketFunction`` and its three kinds); index files of big-endian int32 (Java:
+``HashIndexFile``).
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Records of manifest lists, manifests and index manifests.
+"""Records of manifest lists, manifests and index manifests, and as the dicts of Avro records and back, key by key.
 
-Must equal Java's ``ManifestFileMeta``, ``ManifestEntry``, ``DataFileMeta`` and ``IndexManifestEntry``; `avro_codec`
-turns them into bytes and back. Each field's comment names its Avro key.
-
-Manifest records as the dicts of Avro records and back, key by key.
-
-Must equal Java's ``ManifestFileMetaSerializer``, ``ManifestEntrySerializer`` and ``IndexManifestEntrySerializer``.
+Must equal Java's ``ManifestFileMeta``, ``ManifestEntry``, ``DataFileMeta``, ``IndexManifestEntry`` and their
+serializers; `avro_codec` turns them into bytes and back. Each field's comment names its Avro key.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
 """Checks of the options of a new or altered table: merge engines, scans, file formats, BLOB columns.
 
-Checks the options of merge engines at creation (Java ``PartialUpdateMergeFunction``, ``FieldAggregatorFactory``).
-
-Checks that options of scans do not contradict each other (Java ``SchemaValidation.validateStartupMode``).
-
-Checks that the file formats of a table can hold its columns (Java ``FileFormat.validateDataFields``).
-
-Checks of BLOB columns when a table is created or altered (Java ``SchemaValidation``).
+Java: ``SchemaValidation``, ``PartialUpdateMergeFunction``, ``FieldAggregatorFactory`` and
+``FileFormat.validateDataFields``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tree of a row predicate: leaves over one column each, and AND, OR, NOT in SQL's three-valued logic.
 
-Predicates over rows: as an Arrow expression for scans, and as a mask of a batch.
+A tree becomes an Arrow expression for scans, and a mask of a batch.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""Roaring bitmaps of 32-bit numbers: the portable format, union, and Java's choice of containers.
+"""Roaring bitmaps of 32-bit and 64-bit numbers: Java's bytes and its choice of containers.
 
-Source: the RoaringBitmap format specification; Java ``RoaringBitmap32`` (which calls ``runOptimize`` before it writes).
-
-Sets of row numbers: many roaring bitmaps written at once, and one read as an array of bits (see `spec.roaring`).
-
-The bytes are those of Java's ``RoaringBitmap32``, which makes runs where they are smaller before it writes.
-
-Roaring bitmaps of 64-bit numbers in the format of Java's ``Roaring64Bitmap``: a radix tree over the high 48 bits.
-
-Source: Java ``RoaringBitmap64``, ``org.roaringbitmap.longlong.HighLowContainer``, ``org.roaringbitmap.art``. Nodes with
-17 to 48 children number them in key order; Java may number them in the order they came, which reads the same.
+Source: the RoaringBitmap format specification; Java ``RoaringBitmap32`` (which calls ``runOptimize`` before it writes),
+``RoaringBitmap64``, ``org.roaringbitmap.longlong.HighLowContainer``, ``org.roaringbitmap.art``. Many 32-bit bitmaps are
+written at once, and one is read as an array of bits. Those of 64 bits are a radix tree over the high 48 bits. Its nodes
+with 17 to 48 children number them in key order; Java may number them in the order they came, which reads the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Columns that Paimon adds to files and system tables, and ids of fields without their own (``SpecialFields``).
+"""Columns that Paimon adds to files and system tables, ids of fields without their own, and the kinds of rows.
 
-The kind of a row: what happened to it (Java: ``RowKind``), as one value and for whole columns.
-
-Columns of kinds are int8 arrays (``_VALUE_KIND``). Compare them with the functions here: numpy widens an int8 array to
-int64 before it compares it with a member of an ``IntEnum``.
+Java: ``SpecialFields``, ``RowKind``. Columns of kinds are int8 arrays (``_VALUE_KIND``). Compare them with the
+functions here: numpy widens an int8 array to int64 before it compares it with a member of an ``IntEnum``.
 """
 
 from __future__ import annotations

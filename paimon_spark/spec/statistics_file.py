@@ -1,6 +1,6 @@
 """Statistics files: what ANALYZE found out about a snapshot (Java: ``Statistics``, ``ColStats``).
 
-Least and greatest values in statistics files, as texts (Java: ``Serializer.serializeToString``).
+Least and greatest values are texts in them (Java: ``Serializer.serializeToString``).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Column statistics of files: columns to the `SimpleStats` record of manifests and back.
+"""Column statistics of files: collected from rows, and as the `SimpleStats` record of manifests and back.
 
-Must equal Java's ``SimpleStats``, ``SimpleStatsConverter`` and ``SimpleStatsEvolution``.
-
-Collecting column statistics from the rows that go into a data file.
-
-Must give what Java's ``SimpleStatsCollector`` (Avro), ``ParquetSimpleStatsExtractor`` and ``OrcSimpleStatsExtractor``
-give for the same rows, converted by ``TruncateSimpleColStatsCollector`` and its kin.
+Must equal Java's ``SimpleStats``, ``SimpleStatsConverter`` and ``SimpleStatsEvolution``, and give what
+``SimpleStatsCollector`` (Avro), ``ParquetSimpleStatsExtractor`` and ``OrcSimpleStatsExtractor`` give for the same rows,
+converted by ``TruncateSimpleColStatsCollector`` and its kin.
 """
 
 from __future__ import annotations

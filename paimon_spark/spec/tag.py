@@ -1,6 +1,6 @@
-"""A tag: a snapshot under a name, perhaps with a time to live (docs/internals/spec/tags-proposal.txt, Java ``Tag``).
+"""A tag: a snapshot under a name, perhaps with a time to live; and the periods and names of automatic tags.
 
-The periods of automatic tags, and the names of these tags (Java ``TagPeriodHandler``, ``TagTimeExtractor``).
+Source: docs/internals/spec/tags-proposal.txt, Java ``Tag``, ``TagPeriodHandler``, ``TagTimeExtractor``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""All data types, and the fields of rows; SQL strings equal Java's ``asSQLString`` (``paimon.types.*``).
-
-ARRAY, MAP, MULTISET, VECTOR, ROW and the fields of rows; JSON as Java's ``serializeJson`` writes it.
-"""
+"""All data types and the fields of rows, as SQL and JSON of Java's (``paimon.types.*``)."""
 
 from __future__ import annotations
 

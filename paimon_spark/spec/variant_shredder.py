@@ -2,10 +2,7 @@
 
 Equals Java's ``VariantShreddingWriter`` with ``allowNumericScaleChanges``: a value that has the type of its column, or
 is numerically equal to one, is typed; any other stays binary. Fields that the schema does not name stay in an object.
-
-Schemas by which VARIANT columns are shredded: from the option, and as columns of a file.
-
-Equals Java's ``PaimonShreddingUtils.variantShreddingSchema`` and ``VariantShreddingWritePlan``.
+The schema comes from the option (``PaimonShreddingUtils.variantShreddingSchema``, ``VariantShreddingWritePlan``).
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""VARIANT columns whose values lie in typed columns of a Parquet file, put together again. No Python loop over rows.
+"""Shredded VARIANT columns of a Parquet file, put together again, at any depth of other columns.
 
-Equals Java's ``ShreddingUtils.rebuild`` and how Parquet says shredded variants are read. The
-metadata of a value stays as the file has it; a container's fields come in the order of their names.
-
-Shredded VARIANTs inside other columns: each becomes a plain one, at any depth. No Python loop over rows.
-
-A read touches parts of a shredded VARIANT: the columns of its paths, and what is not shredded. A value of these alone
-gives the same at the touched paths as the whole value, and is null where that is. Elements of arrays are read whole.
+Equals Java's ``ShreddingUtils.rebuild`` and how Parquet says shredded variants are read; no Python loop over rows. The
+metadata of a value stays as the file has it; a container's fields come in the order of their names. A read touches
+parts of a shredded VARIANT: the columns of its paths, and what is not shredded. A value of these alone gives the same
+at the touched paths as the whole value, and is null where that is. Elements of arrays are read whole.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
 from paimon_spark.maintain.after_commit import mark_partitions_done
-from paimon_spark.maintain.files.lost_snapshot import repair_earliest_snapshot
-from paimon_spark.maintain.files.unused_files import remove_unexisting_files
+from paimon_spark.maintain.files.repairs import remove_unexisting_files, repair_earliest_snapshot
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX
 from paimon_spark.storage.local_files import local_path
 from paimon_spark.table.data_layout import DataLayout

@@ -1,15 +1,13 @@
-"""What a table needs compacted after a commit: the one place where that is decided, for every way of writing.
+"""What a table needs compacted after a commit, decided in one place for every way of writing; and that compaction.
 
 Looks at what the write knows already: the files that it added, and what the buckets had left to compact when it was
 planned. Where that is not enough, it reads the newest manifests. No file is opened, and no full plan is made.
 Equals when Java's writers compact by themselves: ``MergeTreeCompactManager``, ``BucketedAppendCompactManager``, and for
 tables without buckets ``AppendCompactCoordinator``, which Java runs in Flink only.
 
-Compaction after a write, before the write returns: what it made due, as Java's writers compact by themselves.
-
-The rows are an APPEND snapshot, their compaction is a COMPACT snapshot of the same user. Rows that are committed stay
-committed: one that fails is reported in the log and left to the next one, and so is one that another commit won
-over, unless it makes rows visible or sorted runs pile up.
+The rows are an APPEND snapshot, their compaction is a COMPACT snapshot of the same user, before the write returns. Rows
+that are committed stay committed: a compaction that fails is reported in the log and left to the next one, and so is
+one that another commit won over, unless it makes rows visible or sorted runs pile up.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""One unit of a compaction with lookup: level-0 rows are joined by key with the newest older rows, and move up.
+"""A compaction with lookup: level-0 rows are joined by key with the newest older rows, and move up.
 
-Equals Java's ``LookupMergeTreeCompactRewriter``. Out of it come data files, changelog files, and the positions of rows
+Equals Java's ``LookupMergeTreeCompactRewriter`` and ``ChangelogMergeTreeRewriter``. Files of a unit are rewritten,
+upgraded with a changelog, or only upgraded. Out of a unit come data files, changelog files, and the positions of rows
 in higher levels that are replaced. Runs in tasks; memory is bounded as that of other rewrites.
-
-What a compaction with lookup does with the files of a unit: rewrite, upgrade with a changelog, or only upgrade.
-
-Equals the decisions of Java's ``LookupMergeTreeCompactRewriter`` and ``ChangelogMergeTreeRewriter``.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""Rows of some files are put in order and written anew: what its tasks do, and the commit.
+"""A compaction that sorts rows: which files it takes together, what its tasks do, and the commit.
+
+Files of a table without buckets are chosen partition by partition, from metadata only, as by Java's
+``IncrementalClusterManager``, ``IncrementalClusterStrategy`` and ``HistoryPartitionCluster`` for tables with
+``clustering.incremental``, and by its ``CompactProcedure`` with ``order_strategy``.
 
 The rows are cut into ranges of their order, by a sample; each range is small enough to be sorted in memory. Those of a
 few ranges next to each other go to one task, which writes one file after the other. Rows never leave Arrow: what a file
-holds (nanoseconds, the ids of rows) the new one holds as well. Equals what Java's sort compaction and clustering write;
-but the commit deletes exactly the files that were read, so rows that others append meanwhile stay (Java overwrites
-whole partitions in a sort compaction).
-
-What a compaction that sorts rows takes together: files of a table without buckets, partition by partition.
-
-Equals Java's ``IncrementalClusterManager``, ``IncrementalClusterStrategy`` and ``HistoryPartitionCluster`` for tables
-with ``clustering.incremental``, and its ``CompactProcedure`` with ``order_strategy``. From metadata only.
+holds (nanoseconds, the ids of rows) the new one holds as well. The commit deletes exactly the files that were read, so
+rows that others append meanwhile stay (Java overwrites whole partitions in a sort compaction).
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """One step of a bucket's compaction: which files are rewritten together, and which only move to another level.
 
 Equals Java's ``MergeTreeCompactTask`` for tables with keys, ``AppendCompactCoordinator`` and
-``BucketedAppendCompactManager`` for those without. Everything is decided from metadata; no data file is opened.
+``BucketedAppendCompactManager`` for those without, ``DataEvolutionCompactTask`` for those with data evolution.
+Everything is decided from metadata; no data file is opened.
 
-One step of the compaction of a table with data evolution: files of some columns become files of all of them.
-
-Equals Java's ``DataEvolutionCompactTask``: files that hold columns of the same rows are put together, with small
-neighbours, into one file whose rows keep their ids. Files of BLOB and VECTOR columns stay. Deleted rows keep their
-places, and the new file gets their deletion vectors (``DataEvolutionCompactDeletionVectorRewriter``). No data file is
-opened.
+With data evolution, files that hold columns of the same rows are put together, with small neighbours, into one file
+whose rows keep their ids. Files of BLOB and VECTOR columns stay. Deleted rows keep their places, and the new file gets
+their deletion vectors (``DataEvolutionCompactDeletionVectorRewriter``).
 """
 
 from __future__ import annotations

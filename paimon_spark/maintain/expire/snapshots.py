@@ -1,14 +1,10 @@
-"""Expiring snapshots: the oldest ones go, with every file that nothing else needs.
+"""Expiring snapshots and long-lived changelogs: the oldest ones go, with every file that nothing else needs.
 
-Equals Java's ``ExpireSnapshotsImpl`` and ``SnapshotDeletion`` (docs/internals/format.md §9), with `unused_files` to say
-what is still needed. Runs on the driver. It may be killed at any point and run again. It deletes data files first, then
-manifests, then manifest lists, then the snapshots from the oldest on. So the snapshots that are left always name the
-files that are left.
-
-Expiring long-lived changelogs: what stays readable as a stream after its snapshot has expired.
-
-Equals Java's ``ExpireChangelogImpl`` and ``ChangelogDeletion`` (docs/internals/format.md §9), with `unused_files` to
-say what is still needed. Runs on the driver; it may be killed at any point and run again.
+Equals Java's ``ExpireSnapshotsImpl``, ``SnapshotDeletion``, ``ExpireChangelogImpl`` and ``ChangelogDeletion``
+(docs/internals/format.md §9), with `unused_files` to say what is still needed. Runs on the driver. It may be killed at
+any point and run again. It deletes data files first, then manifests, then manifest lists, then the snapshots from the
+oldest on. So the snapshots that are left always name the files that are left. A long-lived changelog stays readable as
+a stream after its snapshot has expired.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Which unused files are still needed by snapshots, tags, branches or changelogs; and deleting the rest.
+"""Which unused files are still needed by snapshots, tags, branches or long-lived changelogs; and deleting the rest.
 
-Does the work of Java's ``TagDeletion`` and ``TagManager.doClean``, with more checks. Java compares a tag or a snapshot
-with its neighbours. Here a file is deleted only if no tag, no live snapshot and no long-lived changelog of any branch
-needs it: a branch made from a tag, or a rollback that restored files, keeps them. Runs on the driver, once per expiry
-or deleted tag.
-
-The long-lived changelogs of a branch: what stays of a snapshot that has expired (Java: ``ChangelogManager``).
+Does the work of Java's ``TagDeletion``, ``TagManager.doClean`` and ``ChangelogManager``, with more checks. Java
+compares a tag or a snapshot with its neighbours. Here a file is deleted only if no tag, no live snapshot and no
+long-lived changelog of any branch needs it: a branch made from a tag, or a rollback that restored files, keeps them.
+Runs on the driver, once per expiry or deleted tag.
 """
 
 from __future__ import annotations

@@ -3,15 +3,12 @@
 Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (docs/internals/format.md §9). A file is kept if a
 manifest of any snapshot, tag or long-lived changelog of any branch names it, unless the entry is a DELETE and nothing
 else has the file. Files are listed before manifests are read, so that files committed meanwhile are kept. Files younger
-than a day (or another time) stay. The functions are small, so that a Spark job can list and read too.
+than a day (or another time) stay. Of external paths only those that belong to this table alone are looked at. The
+functions are small, so that a Spark job can list and read too.
 
-Some external paths belong to one table alone: only there, unreferenced files are its orphans.
-
-Managed blob files that no row needs any more (tables with primary keys).
-
-Java leaves all managed blob files alone. Here one goes if no companion file of a data file
-(``*.blobref``) names it: of any file on the disk, committed or not. If one data file lacks its list, or one list
-cannot be read, all managed blob files stay. Lists of orphan files are looked at after these are gone.
+Java leaves all managed blob files alone. Here one goes if no companion file of a data file (``*.blobref``) names it: of
+any file on the disk, committed or not. If one data file lacks its list, or one list cannot be read, all managed blob
+files stay. Lists of orphan files are looked at after these are gone.
 """
 
 from __future__ import annotations

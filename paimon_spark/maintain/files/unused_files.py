@@ -1,34 +1,20 @@
 """Candidates for deletion: a set from which `needed_files` removes all files that something still needs.
 
 Does the work of Java's ``FileDeletionBase`` and ``SnapshotDeletion``. Runs on the driver, once per expiry.
-
-Taking data files that are gone out of a table, so that what is left can be read (Java: ``ListUnexistingFiles``).
-
-The rows of such files are lost; a commit says so. A file counts as gone only when the store says that it is not there,
-by a listing of its directory and once more by its name; any other answer stops the search.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.run_again import run_again
-from paimon_spark.commit.undo import undone_where_void
-from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError
+from paimon_spark.errors import CorruptTableError, ExpiredFileError
 from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.table.data_layout import DataLayout
-from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_files
-from paimon_spark.write.message import CommitMessage
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import DataFileMeta, FileChange, RecordedFile
-    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.manifest import FileChange, RecordedFile
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
@@ -252,66 +238,3 @@ class UnusedFiles:
 
 
 _LOG = logging.getLogger(__name__)
-
-
-def remove_unexisting_files(
-    table: FileStoreTable, *, dry_run: bool = False, parallelism: int | None = None
-) -> list[str]:
-    """Commit that the data files which are not there any more are no files of the table; return their paths.
-
-    Their rows are lost: restore the files instead, if that is possible. Nothing is deleted from the store.
-
-    Args:
-        table: the branch.
-        dry_run: commit nothing.
-        parallelism: how many directories are listed at once; as many requests as the store takes when not given.
-
-    Raises:
-        OptionError: ``parallelism`` is less than 1.
-        CommitConflictError: other commits changed the same files every time; nothing was changed.
-        StorageError: the store could not show whether a file is there; nothing was changed.
-    """
-    if parallelism is not None and parallelism < 1:
-        raise OptionError(f"parallelism must be at least 1, but is {parallelism}.")
-    threads = parallelism or table.file_io.threads
-
-    def attempt(snapshot: Snapshot | None) -> list[str]:
-        if snapshot is None:
-            return []
-        live = table.manifests.live_columns(snapshot)
-        paths = DataLayout.of(table.schema).data_file_paths(table.paths.root, live)
-        gone = _missing(table, paths, threads)
-        if gone and not dry_run:
-            _LOG.warning("%s: %d data files are not there, their rows are given up.", table.path, len(gone))
-            _take_out(table, snapshot, live, gone)
-        return [paths[at] for at in gone]
-
-    return run_again(table, attempt)
-
-
-def _missing(table: FileStoreTable, paths: Sequence[str], threads: int) -> list[int]:
-    """Return the positions of the files that are not there."""
-    directories = sorted({path.rpartition("/")[0] for path in paths})
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        listed = pool.map(lambda path: {entry.name for entry in table.file_io.list_names(path)}, directories)
-        names = dict(zip(directories, listed, strict=True))
-        at_hand = (path.rpartition("/") for path in paths)
-        candidates = [at for at, (directory, _, name) in enumerate(at_hand) if name not in names[directory]]
-        there = pool.map(lambda at: table.file_io.exists(paths[at]), candidates)
-        return [at for at, exists in zip(candidates, there, strict=True) if not exists]
-
-
-def _take_out(table: FileStoreTable, snapshot: Snapshot, live: ManifestColumns, gone: Sequence[int]) -> None:
-    """Commit that files are gone, with their deletion vectors."""
-    lost: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
-    dropped = set()
-    for entry in live.take(gone):
-        lost.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
-        dropped.add((entry.partition, entry.bucket, entry.file.file_name))
-    index = changed_vectors(table, table.manifests.index_entries(snapshot), dropped=dropped)
-    messages = [
-        CommitMessage(*location, (), deleted_files=tuple(files), index_changes=index if number == 0 else ())
-        for number, (location, files) in enumerate(lost.items())
-    ]
-    with undone_where_void(lambda: delete_index_files(table, index)):
-        commit(table, messages, planned_on=SnapshotIdentity.of(snapshot))

@@ -1,9 +1,8 @@
 """Files of another table become files of a new Paimon table, without being written anew (Java: ``HiveMigrator``).
 
 Java renames the files, then commits, and renames them back when that fails. Here they get a second place in the table
-first, by a hard link or a copy; the first place goes after the commit. So the source is whole whenever it stops.
-
-The data files of a directory that is partitioned as Hive and Spark do it, by directories ``k=v``.
+first, by a hard link or a copy; the first place goes after the commit. So the source is whole whenever it stops. The
+directory of the source is partitioned as Hive and Spark do it, by directories ``k=v``.
 """
 
 from __future__ import annotations

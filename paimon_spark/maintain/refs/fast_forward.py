@@ -1,13 +1,13 @@
-"""Fast-forward: a branch's snapshots, schemas and tags become those of the main branch.
+"""A branch joins another: by fast-forward the main branch becomes it, by a merge its files are appended.
 
-The result equals that of Java's ``FileSystemBranchManager.fastForward`` (docs/internals/format.md §9). Java deletes
-first and then copies. Here the table goes to the branch's first snapshot first: it can be read after every step, and a
-second run finishes the work. Files that only the forgotten snapshots held stay for `remove_orphan_files`, as in Java.
+Fast-forward: a branch's snapshots, schemas and tags become those of the main branch. The result equals that of Java's
+``FileSystemBranchManager.fastForward`` (docs/internals/format.md §9). Java deletes first and then copies. Here the
+table goes to the branch's first snapshot first: it can be read after every step, and a second run finishes the work.
+Files that only the forgotten snapshots held stay for `remove_orphan_files`, as in Java.
 
-Merging: the files that one branch of an append table has and another lacks are appended to the other.
-
-Equals Java's ``FileSystemBranchManager.mergeBranch`` and ``BranchMergeHandler``. Both branches must have all their
-snapshots from the first on, appends only: no record says where a branch began, so other histories cannot be merged.
+Merging: the files that one branch of an append table has and another lacks are appended to the other. Equals Java's
+``FileSystemBranchManager.mergeBranch`` and ``BranchMergeHandler``. Both branches must have all their snapshots from the
+first on, appends only: no record says where a branch began, so other histories cannot be merged.
 """
 
 from __future__ import annotations

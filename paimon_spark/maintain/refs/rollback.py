@@ -1,12 +1,8 @@
-"""Going back to an earlier snapshot or a tag: what came later is forgotten.
+"""Going back to an earlier snapshot or a tag: what came later is forgotten, or its rows become a new snapshot.
 
 Equals Java's ``RollbackHelper`` and the ``tags`` procedures (docs/internals/format.md §9). Data files are not
-deleted: those of the forgotten commits become orphan files (`remove_orphan_files`).
-
-Going back without forgetting: the rows of an earlier snapshot or tag become a new snapshot, after all others.
-
-Equals Java's ``FileStoreCommitImpl.rollbackToAsLatest`` and Flink's ``RollbackToAsLatestProcedure``
-(docs/internals/format.md §8).
+deleted: those of the forgotten commits become orphan files (`remove_orphan_files`). Without forgetting: Java's
+``FileStoreCommitImpl.rollbackToAsLatest`` and Flink's ``RollbackToAsLatestProcedure`` (§8).
 """
 
 from __future__ import annotations

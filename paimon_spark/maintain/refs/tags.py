@@ -1,16 +1,11 @@
-"""Making, replacing, renaming, deleting and expiring tags, with what a table's options say about them.
+"""Tags: made, replaced, renamed, deleted and expired by users, and made by the table itself.
 
-Equals the tag methods of Java's ``AbstractFileStoreTable``, ``TagManager`` and ``TagTimeExpire``
-(docs/internals/format.md §9, docs/internals/spec/tags-proposal.txt).
-
-With option `tag.create-success-file` a file tells other systems that a tag is there. Equals Java's
-``SuccessFileTagCallback``: ``tag/tag-success-file/<tag>_SUCCESS`` comes with a new tag and goes when the
-tag is deleted or expires; it stays as it is when the tag is replaced, renamed, or gone by a rollback.
-
-Tags that a table makes by itself, after commits or when asked to.
-
-Equals Java's ``TagAutoManager``, ``TagAutoCreation`` and ``TagBatchCreation`` (docs/internals/format.md §9). A tag of a
-period is made from the first snapshot after it, and named after it.
+Equals the tag methods of Java's ``AbstractFileStoreTable``, ``TagManager``, ``TagTimeExpire``, ``TagAutoManager``,
+``TagAutoCreation`` and ``TagBatchCreation`` (docs/internals/format.md §9, docs/internals/spec/tags-proposal.txt). A tag
+of a period is made from the first snapshot after it, and named after it. With option `tag.create-success-file` a file
+tells other systems that a tag is there (``SuccessFileTagCallback``): ``tag/tag-success-file/<tag>_SUCCESS`` comes with
+a new tag and goes when the tag is deleted or expires; it stays as it is when the tag is replaced, renamed, or gone by a
+rollback.
 """
 
 from __future__ import annotations

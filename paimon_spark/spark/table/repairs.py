@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from paimon_spark.maintain.after_commit import mark_partitions_done
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
-from paimon_spark.maintain.files import lost_snapshot, unused_files
+from paimon_spark.maintain.files import repairs
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.options.keywords import column_names
 from paimon_spark.spark.jobs.analyze import analyze
@@ -85,7 +85,7 @@ class Repairs(TablePart):
         Raises:
             CommitConflictError: other commits changed the same files every time; nothing was changed.
         """
-        return unused_files.remove_unexisting_files(self.table.load(), dry_run=dry_run, parallelism=parallelism)
+        return repairs.remove_unexisting_files(self.table.load(), dry_run=dry_run, parallelism=parallelism)
 
     def repair_earliest_snapshot(self, snapshot_id: int) -> int:
         """Let the first snapshot behind a gap be the earliest one; return the id of the one before.
@@ -95,7 +95,7 @@ class Repairs(TablePart):
         Raises:
             OptionError: the snapshot is not the first behind a gap, or one after it is missing.
         """
-        return lost_snapshot.repair_earliest_snapshot(self.table.load(), snapshot_id)
+        return repairs.repair_earliest_snapshot(self.table.load(), snapshot_id)
 
     def reassign_row_id(self, *, partitions: str | Mapping[str, str] | None = None) -> int | None:
         """Give rows of a table with data evolution new ids, so that those of a partition lie together.

@@ -1,8 +1,7 @@
 """The container of the indexes of a data file: a head that says what is where, and bodies (``FileIndexFormat``).
 
-One index among the bytes of a container, read piece by piece and never beyond its end.
-
-Readers of indexes raise an error of this module; who knows the file turns it into a `CorruptTableError` that names it.
+An index is read from it piece by piece and never beyond its end. Readers of indexes raise an error of this module; who
+knows the file turns it into a `CorruptTableError` that names it.
 """
 
 from __future__ import annotations

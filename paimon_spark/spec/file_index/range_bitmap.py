@@ -1,8 +1,7 @@
-"""The index ``range-bitmap``: a sorted dictionary of values, and bit slices of their codes (Java: ``RangeBitmap``).
+"""The indexes for ranges: ``range-bitmap`` and ``bsi`` (Java: ``RangeBitmap``, ``BitSliceIndexBitmapFileIndex``).
 
-The index ``bsi``: bit slices of numbers, for ranges (Java: ``BitSliceIndexBitmapFileIndex``).
-
-Numbers below 0 have slices of their own, over their absolute values.
+The first is a sorted dictionary of values, and bit slices of their codes; the second has bit slices of numbers, with
+slices of their own for numbers below 0, over their absolute values.
 """
 
 from __future__ import annotations

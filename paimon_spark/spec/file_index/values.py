@@ -4,9 +4,8 @@ Integers, dates and times are their own keys; timestamps are milliseconds (preci
 decimals their unscaled value; FLOAT and DOUBLE have their bits turned so that they order as in Java (-0.0 below 0.0,
 NaN last). Strings and binaries are bytes. Source: Java ``getValueMapper``, ``KeyFactory``, ``FastHash``.
 
-The order in which a Java ``HashMap`` gives its keys: what decides in which order Java writes indexes and bitmaps.
-
-Of a large table the places into which eight keys fall become trees in Java, whose order is not imitated: readers do not
+Java writes indexes and bitmaps in the order in which its ``HashMap`` gives its keys, which is made here as well. Of a
+large table the places into which eight keys fall become trees in Java, whose order is not imitated: readers do not
 depend on any order.
 """
 

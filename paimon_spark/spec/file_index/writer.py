@@ -1,6 +1,6 @@
 """The indexes of one data file, built from its rows as they are written (Java: ``DataFileIndexWriter``).
 
-Which columns of a table get which index: the ``file-index.…`` options (Java: ``FileIndexOptions``).
+The ``file-index.…`` options say which columns of a table get which index (Java: ``FileIndexOptions``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The table metadata of Iceberg, ``v<N>.metadata.json``: made of a snapshot and of the metadata before it.
 
 Must equal Java's ``IcebergMetadata`` and ``IcebergSnapshot``. Metadata stays a JSON object, of which what is needed is
-checked when it is read.
-
-Whether the rows of a table can be shown to readers of Iceberg; what they would read wrongly is refused.
+checked when it is read. Rows that readers of Iceberg would read wrongly are refused.
 """
 
 from __future__ import annotations

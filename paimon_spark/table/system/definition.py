@@ -1,12 +1,9 @@
 """The definition of a system table: its name, its columns, and the function that makes its rows.
 
 Columns and types equal Java's classes of ``org.apache.paimon.table.system`` (docs/internals/format.md §11). Rows are
-Arrow, made on the driver from metadata files only; no data file is opened.
-
-Values as the texts that system tables show.
-
-Two notations of Java's: the cast to STRING (partitions: ``{2024-01-01, a}``), and ``toString`` of the internal value
-(keys and statistics: dates as day numbers, times as milliseconds, timestamps as ``2024-01-01T10:00``).
+Arrow, made on the driver from metadata files only; no data file is opened. Values are shown in two notations of Java's:
+the cast to STRING (partitions: ``{2024-01-01, a}``), and ``toString`` of the internal value (keys and statistics: dates
+as day numbers, times as milliseconds, timestamps as ``2024-01-01T10:00``).
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 """``files`` and ``file_key_ranges``: the data files of one version, one row each.
 
 Equal Java's ``FilesTable`` and ``FileKeyRangesTable``. Rows are made for some files at a time, so that memory holds
-little more than the rows.
-
-Statistics of data files in the columns of the table as it is read, as the texts of ``files``.
-
-Equals Java's ``SimpleStatsEvolution`` as ``FilesTable`` uses it: columns are matched by field id, a column that a file
-lacks is all null, values of an older type are cast.
-
-The live files of one version in chunks, with their paths: shared by the system tables about files.
+little more than the rows. Statistics are in the columns of the table as it is read (Java ``SimpleStatsEvolution``):
+columns are matched by field id, a column that a file lacks is all null, values of an older type are cast.
 """
 
 from __future__ import annotations

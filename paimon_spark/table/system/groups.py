@@ -1,13 +1,9 @@
-"""``manifests``, ``partitions`` and ``buckets``: the files of one version in groups.
+"""System tables about groups of files and about indexes: ``manifests``, ``partitions``, ``buckets``, ``…_indexes``.
 
-Equals Java's ``ManifestsTable``, ``PartitionsTable`` and ``BucketsTable``. All travel in time. Where a read takes
-partitions from two branches, ``partitions`` lists both; the others show the table's own branch.
-Java: ``buckets`` does not travel in 1.4.
-
-``table_indexes`` and ``file_indexes``: index files of the table, and the indexes of single data files.
-
-Equals Java's ``TableIndexesTable`` and ``FileIndexesTable`` (the latter, and the last four columns of the former, came
-after Java 1.4). Both travel in time.
+Equals Java's ``ManifestsTable``, ``PartitionsTable``, ``BucketsTable``, ``TableIndexesTable`` and ``FileIndexesTable``
+(the last one, and the last four columns of the one before, came after Java 1.4). All travel in time (``buckets`` does
+not in Java 1.4). Where a read takes partitions from two branches, ``partitions`` lists both; the others show the
+table's own branch.
 """
 
 from __future__ import annotations

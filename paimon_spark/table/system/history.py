@@ -1,11 +1,7 @@
-"""``snapshots``, ``schemas``, ``options``, ``tags``, ``tags`` and ``repairs``: what lies next to the data files.
+"""What lies next to the data files: snapshots, schemas, options, tags, branches, consumers, statistics, aggregates.
 
-Equals Java's ``SnapshotsTable``, ``SchemasTable``, ``OptionsTable``, ``TagsTable``, ``BranchesTable`` and
-``ConsumersTable``.
-
-``statistics`` and ``aggregation_fields``: what ANALYZE found, and which function aggregates which column.
-
-Equals Java's ``StatisticTable`` and ``AggregationFieldsTable``.
+Equals Java's ``SnapshotsTable``, ``SchemasTable``, ``OptionsTable``, ``TagsTable``, ``BranchesTable``,
+``ConsumersTable``, ``StatisticTable`` and ``AggregationFieldsTable``.
 """
 
 from __future__ import annotations

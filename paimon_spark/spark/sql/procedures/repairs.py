@@ -10,8 +10,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.after_commit import mark_partitions_done
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.maintain.expire.consumers import clear_consumers, reset_consumer
-from paimon_spark.maintain.files.lost_snapshot import repair_earliest_snapshot
-from paimon_spark.maintain.files.unused_files import remove_unexisting_files
+from paimon_spark.maintain.files.repairs import remove_unexisting_files, repair_earliest_snapshot
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.maintain.refs.tags import parse_older_than
