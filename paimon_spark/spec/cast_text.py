@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.cast_numbers import from_numpy, map_distinct, round_decimal, to_instant, to_ints, to_wall_clock
 from paimon_spark.spec.cast_rules import BINARIES, INTEGERS, TIMESTAMPS
+from paimon_spark.spec.cast_values import from_numpy, map_distinct, round_decimal, to_instant, to_ints, to_wall_clock
 from paimon_spark.spec.data_types import (
     ArrayType,
     BinaryType,

@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, SchemaError
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_type
-from paimon_spark.spec.cast_numbers import cast_number, cast_time
 from paimon_spark.spec.cast_rules import (
     BINARIES,
     NESTED,
@@ -21,6 +20,7 @@ from paimon_spark.spec.cast_rules import (
     same_type,
 )
 from paimon_spark.spec.cast_text import fit_binary, fit_text, from_text, nested_value, to_text
+from paimon_spark.spec.cast_values import cast_number, cast_time
 from paimon_spark.spec.data_types import (
     ArrayType,
     BooleanType,

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.cast_numbers import map_distinct
 from paimon_spark.spec.cast_text import to_text
+from paimon_spark.spec.cast_values import map_distinct
 from paimon_spark.spec.data_types import (
     BigIntType,
     BinaryType,
