@@ -144,7 +144,8 @@ def test_plans_name_the_statement(spark: SparkSession, warehouse: Path) -> None:
     assert execution.analyzed().nodeName() == "MERGE"
     assert "Execute MERGE" in execution.executedPlan().toString()
     assert "key join (" in execution.executedPlan().toString()
-    assert ran.columns == []
+    assert ran.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
+    assert tuple(ran.head()) == (1, 0, 1, 0)
 
 
 @pytest.mark.parametrize(

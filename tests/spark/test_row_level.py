@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -16,7 +17,7 @@ from paimon_spark.table.table import FileStoreTable, load_table
 pytestmark = [pytest.mark.spark, pytest.mark.catalog("changes", current=True, by_text=True)]
 
 Rows = list[tuple[object, ...]]
-Run = Callable[..., object]
+Run = Callable[..., Any]
 _numbers = itertools.count()
 
 REFUSED = (PySparkException, PaimonError)
@@ -379,3 +380,18 @@ def test_a_new_session_can(spark: SparkSession, create: Callable[..., str], rows
     session.conf.set("spark.sql.shuffle.partitions", "1")
     paimon_spark.register(spark)  # makes it the thread's active session again
     assert len(rows(name)) == 2
+
+
+@pytest.mark.parametrize("options", [{"key": "k"}, {"key": ""}, {"key": "", "deletion-vectors.enabled": "true"}])
+def test_a_statement_says_how_many_rows_it_changed(
+    run: Run, create: Callable[..., str], options: dict[str, str]
+) -> None:
+    name = create("k INT, v STRING", "(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')", **options)
+    assert [row.asDict() for row in run(f"UPDATE {name} SET v = 'x' WHERE k < 3")] == [{"num_affected_rows": 2}]
+    assert [row.asDict() for row in run(f"DELETE FROM {name} WHERE k = 3")] == [{"num_affected_rows": 1}]
+    assert [row.asDict() for row in run(f"DELETE FROM {name} WHERE k = 33")] == [{"num_affected_rows": 0}]
+    source = "(SELECT 1 AS k, 'm' AS v UNION ALL SELECT 9, 'n') s"
+    done = run(
+        f"MERGE INTO {name} t USING {source} ON t.k = s.k WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert [tuple(row) for row in done] == [(2, 0, 1, 1)]

@@ -14,10 +14,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_spark.commit.commit_metrics import measured_commits
 from paimon_spark.commit.row_counts import counting
 from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.format_table import FormatTableProxy
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
@@ -45,6 +47,8 @@ from paimon_spark.spark.sql.row_changes import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paimon_spark.spark.sql.merge_strategy import MergeStrategy
 
 _COMMAND_CLASS = "PaimonStatement"
@@ -111,7 +115,13 @@ class StatementProxy(Proxy):
             ("java.lang.String", work.name),
             ("java.util.concurrent.Callable", work),
             ("java.lang.String", statement_metrics(self.gateway)),
+            ("scala.collection.immutable.Seq", self._columns(work.counts)),
         )
+
+    def _columns(self, names: Sequence[str]) -> JavaObject:
+        """The attributes of a result of counts."""
+        struct = StructType([StructField(name, LongType()) for name in names])
+        return compat.ATTRIBUTES.of(self.gateway).toAttributes(java_struct(self.gateway, struct))
 
     def _work(self, target: Target, table: TableProxy, statement: JavaObject) -> RowLevelProxy | None:
         """What runs a statement; None where Spark refuses it."""
@@ -144,6 +154,8 @@ class RowLevelProxy(Proxy):
     interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable",)
     name: ClassVar[str]
     """The name of the command in plans."""
+    counts: ClassVar[tuple[str, ...]] = ("num_affected_rows",)
+    """Of `RowCounts`: the columns of its result, those of Delta Lake."""
 
     def __init__(self, target: Target, loaded: LoadedTable) -> None:
         super().__init__(target.gateway)
@@ -151,7 +163,7 @@ class RowLevelProxy(Proxy):
         self.loaded = loaded
 
     def call(self) -> str:
-        """Run the statement; return values of its metrics. Called once, when Spark runs it.
+        """Run the statement; return the values of its metrics and counts. Called once, when Spark runs it.
 
         Raises:
             UnsupportedError: the table takes no such statement; nothing was written.
@@ -160,7 +172,9 @@ class RowLevelProxy(Proxy):
         refuse_older_state(self.loaded.options)
         with counting() as reported, measured_commits() as metrics:
             self._run()
-        return statement_values(reported.counts, metrics)
+        counts = (getattr(reported.counts, name) for name in self.counts)
+        lines = ("" if count is None else str(count) for count in counts)
+        return "\n".join((statement_values(reported.counts, metrics), *lines))
 
     def toString(self) -> str:
         """The statement."""
@@ -276,6 +290,7 @@ class MergeProxy(RowLevelProxy):
     """MERGE INTO."""
 
     name = "MERGE"
+    counts = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
     def __init__(self, target: Target, loaded: LoadedTable, plan: JavaObject) -> None:
         super().__init__(target, loaded)

@@ -314,6 +314,7 @@ STREAMING_SCAN_RELATION = SparkClass(
     methods=("copy", "endOffset", "output", "relation", "scan", "startOffset", "stream"),
 )
 FROM_ATTRIBUTES = SparkClass(f"{_SQL}.catalyst.types.DataTypeUtils", methods=("fromAttributes",))
+ATTRIBUTES = SparkClass(f"{_SQL}.catalyst.types.DataTypeUtils", methods=("toAttributes",))
 CHAR_TYPES = SparkClass(f"{_SQL}.catalyst.util.CharVarcharUtils", methods=("hasCharVarchar",))
 PHYSICAL_OPERATION = SparkClass(f"{_SQL}.catalyst.planning.PhysicalOperation", methods=("unapply",))
 TRANSLATED_FILTERS = SparkClass(f"{_SOURCES}.v2.DataSourceV2Strategy", methods=("translateFilterV2",), is_object=True)

@@ -1,11 +1,14 @@
+import java.util.Collections;
+import java.util.List;
 import java.util.concurrent.Callable;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.command.ExternalCommandExecutor;
 import org.apache.spark.unsafe.Platform;
-import scala.Tuple3;
+import scala.Tuple4;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map$;
-import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
 /**
@@ -14,6 +17,7 @@ import scala.collection.immutable.Seq;
  * Spark runs any `RunnableCommand`. That is a Scala trait whose values a class has to hold as Scala's compiler wants it,
  * differently in each version. So this class extends `ExternalCommandExecutor`, Spark's own command for work that is
  * done outside of Spark. The name, the arguments and the work are its own: plans show the statement, then its strategy.
+ * Its result is one row with how many rows it changed.
  */
 public final class PaimonStatement extends ExternalCommandExecutor {
     private final String name;
@@ -21,19 +25,23 @@ public final class PaimonStatement extends ExternalCommandExecutor {
     private final String strategy;
     private final Callable work;
     private final String described;
+    private final Seq counts;
     private scala.collection.immutable.Map metrics;
 
     /**
-     * `strategy` is null where nothing is known of it; `described` are the metrics in JSON, of which `work` returns the
-     * values. The order of arguments is that of Catalyst's copies.
+     * `strategy` is null where nothing is known of it; `described` are the metrics in JSON; `counts` the columns of the
+     * result. `work` returns the values of both: the metrics in a line of JSON, then a line for each count, which is
+     * empty where it is not known. The order of arguments is that of Catalyst's copies.
      */
-    public PaimonStatement(String statement, String strategy, String name, Callable work, String described) {
+    public PaimonStatement(
+            String statement, String strategy, String name, Callable work, String described, Seq counts) {
         super(null, name, (scala.collection.immutable.Map) (Object) Map$.MODULE$.empty());
         this.statement = statement;
         this.strategy = strategy;
         this.name = name;
         this.work = work;
         this.described = described;
+        this.counts = counts;
     }
 
     public synchronized scala.collection.immutable.Map metrics() {
@@ -44,18 +52,23 @@ public final class PaimonStatement extends ExternalCommandExecutor {
     }
 
     public Seq run(SparkSession session) {
-        String values = null;
+        String[] answer = null;
         try {
-            values = (String) work.call();
+            answer = ((String) work.call()).split("\n", -1);
         } catch (Throwable error) {
             Platform.throwException(error);
         }
-        PaimonMetrics.post(metrics(), values);
-        return (Seq) (Object) Nil$.MODULE$;
+        PaimonMetrics.post(metrics(), answer[0]);
+        Object[] row = new Object[answer.length - 1];
+        for (int at = 0; at < row.length; at++) {
+            row[at] = answer[at + 1].isEmpty() ? null : Long.valueOf(answer[at + 1]);
+        }
+        List rows = Collections.singletonList(RowFactory.create(row));
+        return (Seq) (Object) PythonUtils.toSeq(rows).toList();
     }
 
     public Seq output() {
-        return (Seq) (Object) Nil$.MODULE$;
+        return counts;
     }
 
     public String nodeName() {
@@ -83,7 +96,7 @@ public final class PaimonStatement extends ExternalCommandExecutor {
     }
 
     public Seq otherCopyArgs() {
-        return (Seq) (Object) new Tuple3(name, work, described).productIterator().toSeq();
+        return (Seq) (Object) new Tuple4(name, work, described, counts).productIterator().toSeq();
     }
 
     public boolean canEqual(Object other) {
