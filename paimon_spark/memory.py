@@ -46,15 +46,15 @@ def note_freed(count: int) -> None:
         give_back()
 
 
-def give_back(*, kept_bytes: int = KEPT_BYTES) -> None:
+def give_back(*, kept_bytes: int | None = None) -> None:
     """Give all freed memory back to the system, if this process is large.
 
     Args:
-        kept_bytes: of this size or less it is not.
+        kept_bytes: of this size or less it is not; `KEPT_BYTES` when not given.
     """
     _State.freed = 0
     size = _resident_bytes()
-    if size <= kept_bytes:
+    if size <= (KEPT_BYTES if kept_bytes is None else kept_bytes):
         _State.limit = None
         return
     if _State.limit is None or size > _State.limit:
