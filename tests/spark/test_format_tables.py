@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import paimon_spark
 from tests.support.rest_server import RestServer
-from tests.support.warehouses import FRONTS, Run, run_by
+from tests.support.warehouses import FRONTS, Run, run_in_database, session_of_rest
 
 pytestmark = pytest.mark.spark
 FORMATS = ("csv", "json", "orc", "parquet")
@@ -20,20 +19,12 @@ of_catalog = pytest.mark.parametrize("run", ["catalog"], indirect=True)
 @pytest.fixture(scope="module")
 def session(spark: SparkSession, rest: RestServer) -> SparkSession:
     options = {key: text for key, text in rest.options().items() if key != "warehouse"}
-    found = spark.newSession()
-    paimon_spark.register_catalog(found, "r", warehouse="wh", **options)
-    paimon_spark.sql(found, "SELECT 1", warehouse="wh", catalog="r", **options)
-    return found
+    return session_of_rest(spark, "r", options)
 
 
 @pytest.fixture(params=FRONTS)
 def run(request: pytest.FixtureRequest, session: SparkSession) -> Iterator[Run]:
-    run = run_by(session, request.param)
-    run("CREATE DATABASE r.f")
-    yield run
-    for row in run("SHOW TABLES IN r.f").collect():
-        run(f"DROP TABLE r.f.{row.tableName}")
-    run("DROP DATABASE r.f")
+    yield from run_in_database(session, request.param, "r.f")
 
 
 def rows(run: Run, text: str) -> list[tuple[object, ...]]:

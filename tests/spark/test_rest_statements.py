@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from tests.support.rest_server import RestProxy, RestServer, rest_proxy
-from tests.support.warehouses import FRONTS, Run, run_by
+from tests.support.warehouses import FRONTS, Run, run_in_database, session_of_rest
 
 pytestmark = pytest.mark.spark
 _NUMBERS = itertools.count()
@@ -32,20 +32,12 @@ def options(rest: RestServer, proxy: RestProxy) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession, options: dict[str, str]) -> SparkSession:
-    found = spark.newSession()
-    paimon_spark.register_catalog(found, "r", warehouse="wh", **options)
-    paimon_spark.sql(found, "SELECT 1", warehouse="wh", catalog="r", **options)
-    return found
+    return session_of_rest(spark, "r", options)
 
 
 @pytest.fixture(params=FRONTS)
 def run(request: pytest.FixtureRequest, session: SparkSession) -> Iterator[Run]:
-    run = run_by(session, request.param)
-    run("CREATE DATABASE r.s")
-    yield run
-    for row in run("SHOW TABLES IN r.s").collect():
-        run(f"DROP TABLE r.s.{row.tableName}")
-    run("DROP DATABASE r.s")
+    yield from run_in_database(session, request.param, "r.s")
 
 
 def _rows(run: Run, text: str) -> list[tuple[object, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,24 @@ def session_of(spark: SparkSession, catalog: str, warehouse: Path | str) -> Spar
     found.sql(f"CREATE DATABASE {catalog}.db")
     paimon_spark.sql(found, "SELECT 1", warehouse=str(warehouse), catalog=catalog, database="db")
     return found
+
+
+def session_of_rest(spark: SparkSession, catalog: str, options: Mapping[str, str]) -> SparkSession:
+    """Return a new session of which both fronts know a REST catalog, with the warehouse ``wh``."""
+    found = spark.newSession()
+    paimon_spark.register_catalog(found, catalog, warehouse="wh", **options)
+    paimon_spark.sql(found, "SELECT 1", warehouse="wh", catalog=catalog, **options)
+    return found
+
+
+def run_in_database(session: SparkSession, front: str, database: str) -> Iterator[Run]:
+    """Yield what runs a statement by one of the `FRONTS`; a database is there meanwhile, ``catalog.name``."""
+    run = run_by(session, front)
+    run(f"CREATE DATABASE {database}")
+    yield run
+    for row in run(f"SHOW TABLES IN {database}").collect():
+        run(f"DROP TABLE {database}.{row.tableName}")
+    run(f"DROP DATABASE {database}")
 
 
 def run_by(session: SparkSession, front: str) -> Run:

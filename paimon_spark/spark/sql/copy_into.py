@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -114,12 +115,13 @@ def copy_into_place(rows: DataFrame, statement: CopyIntoPlace) -> list[tuple[Any
         AnalysisException: something is there, and `overwrite` is not given.
     """
     place, kind = statement.place, statement.file_format.type.lower()
-    options, count = _spark_options(statement.file_format, writes=True), rows.count()
+    options, written = _spark_options(statement.file_format, writes=True), Observation()
     mode = "overwrite" if statement.overwrite else "errorifexists"
-    rows.write.format(kind).options(**options).mode(mode).save(place)
+    counted = rows.observe(written, sf.count(sf.lit(1)).alias("rows"))
+    counted.write.format(kind).options(**options).mode(mode).save(place)
     store = FileIO.for_path(place, {})
     files = [entry for entry in store.list_names(place.rstrip("/")) if entry.name.startswith("part-")]
-    return [(place, len(files), count)]
+    return [(place, len(files), int(written.get["rows"]))]
 
 
 def copy_into_table(

@@ -258,8 +258,8 @@ class _EachKeyOnce:
     accepted: bool = True
 
     def __call__(self, messages: Sequence[TaskMessage]) -> bool:
-        overlapping = overlapping_files(self.table.schema, messages)
-        self.accepted = not merged_rows(messages) and not has_key_twice(self.table, overlapping)
+        came_twice = merged_rows(messages) or has_key_twice(self.table, overlapping_files(self.table.schema, messages))
+        self.accepted = not came_twice
         return self.accepted
 
 
