@@ -743,3 +743,18 @@ def test_schema_evolution_of_merge_into(run: Sql, session: SparkSession) -> None
     assert rows(run("SELECT id, v, y, `new.x` FROM grown")) == [
         (1, "a", None, None), (2, "b", "y", 9), (3, None, "z", 8),
     ]  # fmt: skip
+
+
+def test_copy_into(own: Sql, tmp_path: Path) -> None:
+    own("CREATE TABLE t (id INT, name STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    own("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    place = tmp_path / "out"
+    out = f"COPY INTO '{place}' FROM (SELECT id, name FROM t WHERE id > 1) FILE_FORMAT = (TYPE = JSON)"
+    assert [tuple(row)[2] for row in own(out).collect()] == [1]
+    with pytest.raises(Exception, match="PATH_ALREADY_EXISTS"):
+        own(out)
+    assert [tuple(row)[2] for row in own(f"{out.replace(' WHERE id > 1', '')} OVERWRITE = TRUE").collect()] == [2]
+    own("CREATE TABLE u (id INT, name STRING)")
+    loaded = own(f"COPY INTO u FROM '{place}' FILE_FORMAT = (TYPE = JSON)").collect()
+    assert {row.status for row in loaded} == {"LOADED"}
+    assert sorted((row.id, row.name) for row in own("SELECT * FROM u").collect()) == [(1, "a"), (2, "b")]

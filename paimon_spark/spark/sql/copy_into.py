@@ -116,7 +116,7 @@ def copy_into_place(rows: DataFrame, statement: CopyIntoPlace) -> list[tuple[Any
     """
     place, kind = statement.place, statement.file_format.type.lower()
     options, written = _spark_options(statement.file_format, writes=True), Observation()
-    mode = "overwrite" if statement.overwrite else "errorifexists"
+    mode = "overwrite" if statement.overwrite else "error"
     counted = rows.observe(written, sf.count(sf.lit(1)).alias("rows"))
     counted.write.format(kind).options(**options).mode(mode).save(place)
     store = FileIO.for_path(place, {})
