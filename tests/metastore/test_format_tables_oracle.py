@@ -8,38 +8,26 @@ from typing import Any
 
 import pytest
 
-from conftest import absent
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.data_types import DataField, DateType, IntType, VarCharType
 from paimon_spark.spec.format_table import is_format_table
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.format_table import FormatTable, format_schema
-from paimon_spark.table.metastore_catalog import open_catalog
-from tests.support.rest_server import RestServer
+from tests.support.rest_server import RestServer, java_of_rest, rest_database
 
 FIELDS = (DataField(0, "k", IntType()), DataField(1, "v", VarCharType(VarCharType.MAX)), DataField(2, "d", DateType()))
 
 
 @pytest.fixture(scope="module")
 def java(rest: RestServer) -> Iterator[Any]:
-    from tests.oracle.paimon_oracle import PaimonOracle
-
-    try:
-        opened = PaimonOracle("wh", options={**rest.options(), "cache-enabled": "false"})
-    except (OSError, RuntimeError) as error:
-        absent(f"Java's REST catalog ({' '.join(str(error).split())[:200]})")
-    with opened:
+    with java_of_rest(rest.options()) as opened:
         yield opened
 
 
 @pytest.fixture
 def ours(rest: RestServer) -> Iterator[FilesystemCatalog]:
-    found = open_catalog("wh", rest.options())
-    found.create_database("q")
-    yield found
-    for name in found.tables("q"):
-        found.drop_table("q", name)
-    found.drop_database("q")
+    with rest_database(rest, "q") as found:
+        yield found
 
 
 @pytest.mark.parametrize("values_only", ["false", "true"])

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from conftest import absent
 from paimon_spark.errors import SchemaError
 from paimon_spark.maintain.refs.branches import create_branch, delete_branch
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
@@ -20,7 +19,7 @@ from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import AddColumn, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from tests.support.java_race import race_with_java
-from tests.support.rest_server import RestProxy, RestServer, rest_proxy
+from tests.support.rest_server import RestProxy, RestServer, java_of_rest, rest_database, rest_proxy
 from tests.support.store_tables import FIELDS, insert, rows_of
 
 SCHEMA = create_schema(FIELDS, primary_keys=["k"], options={"bucket": "1", "commit.max-retries": "500"})
@@ -35,24 +34,14 @@ def proxy(rest: RestServer) -> Iterator[RestProxy]:
 
 @pytest.fixture(scope="module")
 def java(rest: RestServer, proxy: RestProxy) -> Iterator[Any]:
-    from tests.oracle.paimon_oracle import PaimonOracle
-
-    try:
-        opened = PaimonOracle("wh", options={**rest.options(proxy.uri), "cache-enabled": "false"})
-    except (OSError, RuntimeError) as error:
-        absent(f"Java's REST catalog ({' '.join(str(error).split())[:200]})")
-    with opened:
+    with java_of_rest(rest.options(proxy.uri)) as opened:
         yield opened
 
 
 @pytest.fixture
 def ours(rest: RestServer) -> Iterator[FilesystemCatalog]:
-    found = open_catalog("wh", rest.options())
-    found.create_database("o")
-    yield found
-    for name in found.tables("o"):
-        found.drop_table("o", name)
-    found.drop_database("o")
+    with rest_database(rest, "o") as found:
+        yield found
 
 
 def test_java_reads_and_writes_a_table_with_a_location_of_ours(

@@ -14,7 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.oracle.paimon_oracle import bundle_jar
+from conftest import absent
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.metastore_catalog import open_catalog
+from tests.oracle.paimon_oracle import PaimonOracle, bundle_jar
 from tests.support.java_server import first_line, java_server
 from tests.support.maven_jars import fetched, spark_jars
 
@@ -166,3 +169,25 @@ def rest_proxy(server: RestServer) -> Iterator[RestProxy]:
         httpd.shutdown()
         httpd.server_close()
         thread.join()
+
+
+@contextmanager
+def java_of_rest(options: Mapping[str, str]) -> Iterator[PaimonOracle]:
+    """Java's REST catalog over the warehouse ``wh``, with the options of a `RestServer`."""
+    try:
+        opened = PaimonOracle("wh", options={**options, "cache-enabled": "false"})
+    except (OSError, RuntimeError) as error:
+        absent(f"Java's REST catalog ({' '.join(str(error).split())[:200]})")
+    with opened:
+        yield opened
+
+
+@contextmanager
+def rest_database(server: RestServer, name: str) -> Iterator[FilesystemCatalog]:
+    """Our REST catalog over the warehouse ``wh``, with a database that is there meanwhile."""
+    found = open_catalog("wh", server.options())
+    found.create_database(name)
+    yield found
+    for table in found.tables(name):
+        found.drop_table(name, table)
+    found.drop_database(name)
