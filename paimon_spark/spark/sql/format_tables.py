@@ -76,7 +76,8 @@ def _store_options(table: FormatTable) -> dict[str, str]:
             f"Spark's own sources read and write format table {table.path}, and cannot be given the options of its "
             "store: set them in the session (spark.hadoop.fs.…) instead."
         )
-    return {**found, "fs.s3a.impl.disable.cache": "true"} if found else {}
+    uncached = f"fs.{scheme_of(spark_path(table.path))}.impl.disable.cache"  # a kept one has the session's settings
+    return {**found, uncached: "true"} if found else {}
 
 
 def spark_path(path: str) -> str:
