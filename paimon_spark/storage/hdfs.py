@@ -158,10 +158,15 @@ def write_aside(store: Any, key: str, data: bytes) -> str:
         with store.open(aside, "wb") as file:
             file.write(data)
     except BaseException:
-        with contextlib.suppress(Exception):
-            store.client.delete(aside, False)
+        _delete_own(store, aside)
         raise
     return aside
+
+
+def _delete_own(store: Any, path: str) -> None:
+    """Delete a file whose name nobody else uses; an error leaves it to the removal of orphan files."""
+    with contextlib.suppress(Exception):
+        _again(lambda: store.client.delete(path, False))
 
 
 def _rename(store: Any, source: str, target: str, *, overwrite: bool) -> None:
@@ -183,5 +188,5 @@ def _rename(store: Any, source: str, target: str, *, overwrite: bool) -> None:
         with contextlib.suppress(Exception):
             if isinstance(error, FileExistsError) and len(sent) > 1 and not store.exists(source):
                 return  # the first attempt did it, and its answer was lost
-            store.client.delete(source, False)
+        _delete_own(store, source)
         raise

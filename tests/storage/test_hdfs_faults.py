@@ -71,6 +71,16 @@ def test_a_connection_that_ends_loses_and_doubles_nothing(
     assert not [entry.name for entry in found.file_io.list_names(f"{found.path}/snapshot") if entry.name[0] == "."]
 
 
+def test_a_file_that_was_not_finished_is_deleted_though_the_connection_ends_again(
+    store: tuple[StoreServer, StoreServer, NameNodeFaults], faults: NameNodeFaults, table: FileStoreTable
+) -> None:
+    faults.set("reset", "complete", "snapshot-", then=("delete", "snapshot-"))
+    assert insert(table, {1: 1}) == 2
+    assert faults.met == 1
+    found = truth(store)
+    assert not [entry.name for entry in found.file_io.list_names(f"{found.path}/snapshot") if entry.name[0] == "."]
+
+
 @pytest.mark.parametrize("name", ["manifest-", "snapshot-"])
 def test_a_rename_without_an_answer_is_asked_again(
     store: tuple[StoreServer, StoreServer, NameNodeFaults],

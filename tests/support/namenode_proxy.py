@@ -22,13 +22,16 @@ class NameNodeFaults:
         self.parts: tuple[bytes, ...] = ()
         self.forever = False
         self.met = 0
+        self.then: tuple[str, ...] = ()
 
-    def set(self, fault: str | None, *parts: str, forever: bool = False) -> None:
+    def set(self, fault: str | None, *parts: str, forever: bool = False, then: tuple[str, ...] = ()) -> None:
         """Let the next call that has these parts (a method, a name) fail, or all of them.
 
         ``reset``: the connection ends before the deed; ``lost``: it ends after it; ``silent``: neither deed nor answer.
+        ``then`` are the parts of a later call that meets the same fault.
         """
         self.parts, self.forever, self.met = tuple(part.encode() for part in parts), forever, 0
+        self.then = then
         self.fault = fault
 
     def of(self, data: bytes) -> str | None:
@@ -36,6 +39,8 @@ class NameNodeFaults:
         if self.fault is None or not all(part in data for part in self.parts) or (self.met and not self.forever):
             return None
         self.met += 1
+        if self.then:
+            self.parts, self.met, self.then = tuple(part.encode() for part in self.then), 0, ()
         return self.fault
 
 
