@@ -22,9 +22,10 @@ from paimon_spark.commit.conflict_detection import newer_columns
 from paimon_spark.commit.iceberg_metadata import publish_iceberg, republish_iceberg
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgraded_files
-from paimon_spark.commit.publish import publish_snapshot
+from paimon_spark.commit.publish import Publication, publish_again, publish_snapshot
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
+from paimon_spark.commit.succession import holds_files, snapshot_to_follow
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
@@ -81,6 +82,9 @@ def _newest_rewritten(changes: Changes) -> int:
 
 BATCH = BATCH_COMMIT_IDENTIFIER
 """Commit identifier of batch writes, which are never recognised as already done."""
+
+_FOLLOWER_SECONDS = 10.0
+_FOLLOWER_PAUSE_SECONDS = 0.05
 
 __all__ = ["BATCH", "OverwriteSpec", "commit"]
 
@@ -325,14 +329,17 @@ def commit_part(
     writer = builder.writer
     retries = settings.retries()
     seen: int | None = None
+    withdrawn: Snapshot | None = None
     begun = time.monotonic()
     while True:
         try:
             with _storage_errors_named(table):
-                latest = table.snapshots.latest_to_follow()
-                applied = _applied_since(table, part, seen, latest)
+                latest, is_followed = _latest_without(table, builder.files if withdrawn is not None else ())
+                if withdrawn is not None and is_followed:
+                    publish_again(table, withdrawn)
+                applied = withdrawn if is_followed else _applied_since(table, part, seen, latest)
                 if applied is not None:
-                    writer.discard()
+                    writer.discard(keep=builder.names if is_followed else ())
                     return applied
                 seen = latest.id if latest else 0
                 snapshot = builder.next_snapshot(latest)
@@ -340,13 +347,14 @@ def commit_part(
             writer.discard()
             raise
         try:
-            published = publish_snapshot(table, snapshot, retries, follows=latest, files=builder.files)
+            outcome = publish_snapshot(table, snapshot, retries, follows=latest, files=builder.files)
         except CommitStateUnknownError:
             raise
         except PaimonError:
             writer.discard()
             raise
-        if published:
+        withdrawn = snapshot if outcome is Publication.WITHDRAWN else None
+        if outcome is Publication.DONE:
             writer.discard(keep=builder.names)
             _delete_side_files(table, part, keep=builder.names)
             note_commit(snapshot, builder.files, begun)
@@ -361,6 +369,22 @@ def commit_part(
                 f"'commit.max-retry-wait'."
             )
         retries.wait()
+
+
+def _latest_without(table: FileStoreTable, files: Sequence[ManifestEntry]) -> tuple[Snapshot | None, bool]:
+    """Return the snapshot to follow, and whether it holds some of these files: those of a snapshot that was withdrawn.
+
+    A commit that saw that snapshot for a moment will withdraw its own, and is waited for. Where it does not, since it
+    looked before the withdrawal, it holds the changes of both.
+    """
+    end = time.monotonic() + _FOLLOWER_SECONDS
+    while True:
+        latest = snapshot_to_follow(table)
+        if latest is None or not holds_files(table, latest, files):
+            return latest, False
+        if time.monotonic() > end:
+            return latest, True
+        time.sleep(_FOLLOWER_PAUSE_SECONDS)
 
 
 def _delete_side_files(table: FileStoreTable, part: CommitPart, *, keep: set[str]) -> None:

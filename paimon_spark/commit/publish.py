@@ -43,6 +43,17 @@ LONGEST_UNCLEAR_SECONDS: Final = 30
 """So long a store is asked what became of a snapshot, where `commit.timeout` says nothing else."""
 
 
+class Publication(Enum):
+    """What became of a snapshot that was to be published."""
+
+    DONE = "done"
+    """It is the table's."""
+    TAKEN = "taken"
+    """Another commit has its id: it has to be made anew."""
+    WITHDRAWN = "withdrawn"
+    """It was there for a moment; the snapshot before it was rolled back meanwhile. It has to be made anew."""
+
+
 class _Owner(Enum):
     OURS = "ours"
     OTHERS = "others"
@@ -56,7 +67,7 @@ def publish_snapshot(
     *,
     follows: Snapshot | None = None,
     files: Sequence[ManifestEntry] = (),
-) -> bool:
+) -> Publication:
     """Publish a snapshot: by the table's server where it has one, else by its file.
 
     Args:
@@ -66,9 +77,6 @@ def publish_snapshot(
         follows: the snapshot before it, whose files it has; None: it is the first one.
         files: what it changes; a server learns how much that is.
 
-    Returns:
-        Whether the snapshot is ours; if not, it has to be made anew.
-
     Raises:
         CommitError: nothing was committed, for a reason that stays.
         CommitStateUnknownError: nobody gave a clear answer; nothing may be deleted.
@@ -77,17 +85,19 @@ def publish_snapshot(
     """
     server = table.server
     if server is None:
-        published = _publish_file(table, snapshot, retries, follows=follows)
-        if published:
+        outcome = _publish_file(table, snapshot, retries, follows=follows)
+        if outcome is Publication.DONE:
             report_partitions(table, snapshot, files)
-        return published
-    published = publish_by_server(table, server, snapshot, retries, follows=follows, files=files)
-    if published:
-        changed(table)
-    return published
+        return outcome
+    if not publish_by_server(table, server, snapshot, retries, follows=follows, files=files):
+        return Publication.TAKEN
+    changed(table)
+    return Publication.DONE
 
 
-def _publish_file(table: FileStoreTable, snapshot: Snapshot, retries: Retries, *, follows: Snapshot | None) -> bool:
+def _publish_file(
+    table: FileStoreTable, snapshot: Snapshot, retries: Retries, *, follows: Snapshot | None
+) -> Publication:
     """Create the snapshot's file exclusively.
 
     Creating the same bytes again after an unclear answer is safe: if the first attempt arrived late, the second finds a
@@ -100,8 +110,7 @@ def _publish_file(table: FileStoreTable, snapshot: Snapshot, retries: Retries, *
         follows: the snapshot before it, whose files it has; None: it is the first one.
 
     Returns:
-        True when the snapshot is ours. False when another commit has this id, or when the snapshot before it was rolled
-        back meanwhile: then this one was withdrawn, since it would bring back what was rolled back.
+        `WITHDRAWN` where the snapshot before it was rolled back meanwhile: this one would bring that back.
 
     Raises:
         CommitError: the store refused for good and the file is not there; nothing was committed.
@@ -123,7 +132,7 @@ def _publish_file(table: FileStoreTable, snapshot: Snapshot, retries: Retries, *
         if owner is _Owner.OURS:
             break
         if owner is _Owner.OTHERS:
-            return False
+            return Publication.TAKEN
         refused = isinstance(failure, PermissionError | UnsupportedError | TableBusyError)
         if refused or (isinstance(failure, OSError) and failure.errno in FINAL_ERRNOS):
             raise CommitError(
@@ -138,11 +147,14 @@ def _publish_file(table: FileStoreTable, snapshot: Snapshot, retries: Retries, *
         _withdraw(table, snapshot)
         raise gone
     before = None if follows is None else _read_again(table, follows)
-    if follows is not None and _is_rolled_back(table, follows, before) and not table.snapshots.exists(snapshot.id + 1):
-        _withdraw(table, snapshot)
-        if table.snapshots.exists(snapshot.id) and _owner(table, snapshot, retries, None, begun) is _Owner.OURS:
+    if follows is not None and _is_rolled_back(table, follows, before):
+        is_followed = table.snapshots.exists(snapshot.id + 1)
+        if not is_followed:
+            _withdraw(table, snapshot)
+        if _owner(table, snapshot, retries, None, begun) is not _Owner.OURS:  # the rollback may have deleted it, too
+            return Publication.WITHDRAWN
+        if not is_followed:
             raise _unknown(table, snapshot, None)
-        return False
     if follows is not None and before is None and _may_be_overtaken(table, snapshot):
         raise CommitStateUnknownError(
             f"It is unknown whether the rows of snapshot {snapshot.id} are in table {table.path}: others "
@@ -153,7 +165,7 @@ def _publish_file(table: FileStoreTable, snapshot: Snapshot, retries: Retries, *
     with contextlib.suppress(Exception):  # published: the commit has taken place even if the hint cannot be written
         table.snapshots.announce(snapshot.id)
     changed(table)
-    return True
+    return Publication.DONE
 
 
 def _table_gone(table: FileStoreTable) -> PaimonError | None:
@@ -211,6 +223,13 @@ def _withdraw(table: FileStoreTable, snapshot: Snapshot) -> None:
         if Snapshot.from_json(table.file_io.read_bytes(path), path=path).uuid == snapshot.uuid:
             table.file_io.delete_quietly(path)
             table.file_io.delete_empty_directory(directory)
+
+
+def publish_again(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Put back a snapshot that was withdrawn although another one, which stays, was built on it."""
+    with contextlib.suppress(Exception):  # its rows are the table's all the same; only the history lacks it
+        table.file_io.create_exclusive(table.paths.snapshot_path(snapshot.id), snapshot.to_json().encode())
+        changed(table)
 
 
 def _is_given_up(retries: Retries, begun: float) -> bool:

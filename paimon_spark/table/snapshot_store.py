@@ -21,7 +21,7 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from paimon_spark.storage.file_io import FileIO, FileStatus
     from paimon_spark.table.paths import TablePaths
@@ -35,6 +35,8 @@ _MOST_ROLLBACKS = 4
 """Rollbacks at once of which each is known, even where one ends while another is at work."""
 _HINT_ATTEMPTS = 5
 _HINT_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0)
+_SETTLE_PAUSE_SECONDS = 0.03
+_VANISHING_SECONDS = 10.0
 _MOST_LISTED = 200
 _LONG: set[str] = set()
 """Directories that had more names when this process listed them: they are not listed for the latest snapshot again."""
@@ -249,8 +251,12 @@ class SnapshotStore:
         snapshot_id = self.latest_id()
         return None if snapshot_id is None else self.get(snapshot_id)
 
-    def latest_to_follow(self) -> Snapshot | None:
+    def latest_to_follow(self, is_settled: Callable[[Snapshot, float], bool] = lambda _, __: True) -> Snapshot | None:
         """Return the snapshot that a commit would follow, None when it would be the first.
+
+        Args:
+            is_settled: asked about a snapshot that LATEST does not name, with the seconds since the first question;
+                where it says no, the answer is looked for again.
 
         Raises:
             TableNotFoundError: the table was dropped.
@@ -258,15 +264,25 @@ class SnapshotStore:
         """
         if self._server is not None:
             return self._server.latest(self._paths.branch)
-        hinted = self._hinted()
-        if hinted is not None:
-            return hinted
-        found, lost = self._look()
-        if found is None:
-            self.check_table_there()
-        if lost is not None:
-            raise self._lost_error(lost, found, "Nothing is committed")
-        return None if found is None else self.get(found)
+        begun = None
+        while True:
+            hinted = self._hinted()
+            if hinted is not None:
+                return hinted
+            latest_id, lost = self._look()
+            if latest_id is None:
+                self.check_table_there()
+            if lost is not None:
+                raise self._lost_error(lost, latest_id, "Nothing is committed")
+            if latest_id is None:
+                return None
+            found = self.find(latest_id)
+            begun = time.monotonic() if begun is None else begun
+            if found is not None and is_settled(found, time.monotonic() - begun):
+                return found
+            if found is None and time.monotonic() - begun > _VANISHING_SECONDS:
+                return self.get(latest_id)
+            time.sleep(_SETTLE_PAUSE_SECONDS)
 
     def find(self, snapshot_id: int, entry: FileStatus | None = None) -> Snapshot | None:
         """Return the snapshot ``snapshot_id``, None where its file is not there: one read.
@@ -317,6 +333,8 @@ class SnapshotStore:
             if not ids:
                 self._file_io.delete_quietly(self._paths.latest_hint_path)
                 return
+            if ids[-1] > snapshot_id:
+                return  # it follows what was rolled back; its own commit withdraws it, or names it
             snapshot_id = ids[-1]
             self.write_latest_hint(snapshot_id)
 

@@ -17,6 +17,7 @@ import paimon_spark
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.commit import file_store_commit
 from paimon_spark.commit.metadata_commit import commit_statistics
+from paimon_spark.commit.publish import Publication
 from paimon_spark.errors import CommitConflictError, CommitError, CommittedError, StorageError
 from paimon_spark.maintain import committed_write
 from paimon_spark.maintain.compact.index_rewrite import rewrite_file_index
@@ -108,7 +109,7 @@ def test_an_interrupt_behind_the_publication(table: ArrowTable, case: str, monke
     publish = file_store_commit.publish_snapshot
 
     def interrupted(*given: Any, **named: Any) -> bool:
-        assert publish(*given, **named)
+        assert publish(*given, **named) is Publication.DONE
         raise KeyboardInterrupt
 
     before = load_table(table.path).snapshots.latest_id()
