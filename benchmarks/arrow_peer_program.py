@@ -1,16 +1,21 @@
-"""Reads and writes tables with a peer, in its environment: `… pypaimon|pypaimon-rust <warehouse> <times>`.
+"""Reads and writes tables with one library: `… open_table|pypaimon|pypaimon-rust <warehouse>`, in its environment.
 
-Prints the best seconds of each case as JSON; a case that the peer cannot do has its error instead.
+Each line of its input names a case, which is run once; the answer is a line of JSON: the seconds of the clock and those
+of the process's cores, the rows that were read, or the error of a case that the library cannot do.
 """
 
 import json
 import sys
 import time
+from pathlib import Path
 
 import pyarrow as pa
 
-peer, warehouse, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
-if peer == "pypaimon":
+library, warehouse = sys.argv[1], sys.argv[2]
+if library == "open_table":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    import paimon_spark
+elif library == "pypaimon":
     from pypaimon import CatalogFactory
 
     catalog = CatalogFactory.create({"warehouse": warehouse})
@@ -22,51 +27,53 @@ else:
 
 def read(name, columns=None, above=None):
     """Return the rows of a table."""
+    if library == "open_table":
+        table = paimon_spark.open_table(f"{warehouse}/db.db/{name}")
+        return table.scan(columns, None if above is None else f"id > {above}").to_arrow()
     builder = catalog.get_table(f"db.{name}").new_read_builder()
     if columns is not None:
         builder = builder.with_projection(columns) or builder
-    if above is not None:
-        predicate = builder.new_predicate_builder().greater_than("id", above)
-        builder = builder.with_filter(predicate) or builder
+    if above is not None and library == "pypaimon":
+        builder = builder.with_filter(builder.new_predicate_builder().greater_than("id", above)) or builder
+    elif above is not None:
+        builder = builder.with_filter({"method": "greaterThan", "field": "id", "literals": [above]}) or builder
     splits = builder.new_scan().plan().splits()
-    if peer == "pypaimon":
+    if library == "pypaimon":
         return builder.new_read().to_arrow(splits)
     return pa.Table.from_batches(builder.new_read().read(splits))
 
 
-def append(name):
-    """Write the rows of a table to it once more."""
-    table = catalog.get_table(f"db.{name}")
-    builder = table.new_batch_write_builder()
+def write(name):
+    """Write the rows to a table of this library's own once more."""
+    if library == "open_table":
+        return paimon_spark.open_table(f"{warehouse}/db.db/{name}_{library}").append(rows)
+    builder = catalog.get_table(f"db.{name}_{library}").new_batch_write_builder()
     writer, committer = builder.new_write(), builder.new_commit()
-    for part in [rows[name]] if peer == "pypaimon" else rows[name].to_batches():
+    for part in [rows] if library == "pypaimon" else rows.to_batches():
         writer.write_arrow(part)
     committer.commit(writer.prepare_commit())
     writer.close()
     committer.close()
+    return rows
 
 
-rows = {}
+rows = pa.ipc.open_file(f"{warehouse}/rows.arrow").read_all()
 CASES = {
     "whole": lambda: read("append"),
     "projected": lambda: read("append", ["id", "name"]),
     "filtered": lambda: read("append", None, 900_000),
     "wide": lambda: read("wide"),
     "merged": lambda: read("keyed"),
-    "append": lambda: append("to_append"),
-    "upsert": lambda: append("to_upsert"),
+    "append": lambda: write("to_append"),
+    "upsert": lambda: write("to_upsert"),
 }
-found = {}
-for case, run in CASES.items():
+for line in sys.stdin:
     try:
-        if case in ("append", "upsert"):
-            rows[f"to_{case}"] = pa.ipc.open_file(f"{warehouse}/rows.arrow").read_all()
-        seconds = []
-        for _ in range(times):
-            begin = time.perf_counter()
-            run()
-            seconds.append(time.perf_counter() - begin)
-        found[case] = min(seconds)
+        begin, cores = time.perf_counter(), time.process_time()
+        found = CASES[line.strip()]()
+        taken = {"seconds": time.perf_counter() - begin, "cores": time.process_time() - cores}
+        answer = {**taken, "rows": getattr(found, "num_rows", None)}
+        del found
     except Exception as error:  # noqa: BLE001 - what a peer cannot do is shown
-        found[case] = f"{type(error).__name__}: {error}"[:200]
-print(json.dumps(found))
+        answer = {"error": f"{type(error).__name__}: {error}"[:200]}
+    print(json.dumps(answer), flush=True)

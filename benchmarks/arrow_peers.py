@@ -1,18 +1,17 @@
 """`open_table` alongside pypaimon and pypaimon-rust, without Spark: `python benchmarks/arrow_peers.py [times]`.
 
-All three read the same tables, which `open_table` wrote, and write to tables of their own, each in its own process,
-one after the other: the best of several runs each. Peers run in the environments that
-`tests/peers/make_environments.py` makes.
+All three read the same tables, which `open_table` wrote, and write to tables of their own. Each has a process, and they
+take turns case by case, run by run: the shortest run of each counts, by the clock and by the seconds of its cores.
+Peers run in the environments that `tests/peers/make_environments.py` makes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,10 @@ ROWS = 1_000_000
 COMMITS = 3
 ROWS_OF_COMMIT = 360_000
 WIDE_COLUMNS = 60
-PEERS = ("pypaimon", "pypaimon-rust")
+LIBRARIES = ("open_table", "pypaimon", "pypaimon-rust")
+CASES = ("whole", "projected", "filtered", "wide", "merged", "append", "upsert")
+MOST_SECONDS = 12.0
+"""A library that has taken so long for a case is not run once more."""
 
 
 def rows_of(count: int, seed: int, columns: int = 0) -> pa.Table:
@@ -45,17 +47,17 @@ def rows_of(count: int, seed: int, columns: int = 0) -> pa.Table:
     return pa.table(data | {f"c{at}": random.random(count) for at in range(columns)})
 
 
-def make_tables(warehouse: str) -> pa.Table:
-    """Make the tables that are read and written; give the rows that are written."""
+def make_tables(warehouse: str) -> None:
+    """Make the tables that are read and written, and a file with the rows that are written."""
     written = rows_of(ROWS_OF_COMMIT, 9)
     for name, rows, keys in (
         ("append", [rows_of(ROWS, 1)], None),
         ("wide", [rows_of(ROWS // 10, 2, WIDE_COLUMNS)], None),
         ("keyed", [rows_of(ROWS_OF_COMMIT, seed) for seed in range(COMMITS)], "id"),
         *(
-            (f"to_{deed}{peer}", [], "id" if deed == "upsert" else None)
+            (f"to_{deed}_{library}", [], "id" if deed == "upsert" else None)
             for deed in ("append", "upsert")
-            for peer in ("", "_ours")
+            for library in LIBRARIES
         ),
     ):
         schema = (rows or [written])[0].schema
@@ -66,52 +68,63 @@ def make_tables(warehouse: str) -> pa.Table:
             table.append(part)
     with pa.OSFile(f"{warehouse}/rows.arrow", "wb") as sink, pa.ipc.new_file(sink, written.schema) as writer:
         writer.write_table(written)
-    return written
 
 
-def best(run: Callable[[], Any], times: int) -> float:
-    """Return the shortest time of several runs, in seconds."""
-    seconds = []
+class Library:
+    """One of those that are compared, in its own process."""
+
+    def __init__(self, name: str, warehouse: str) -> None:
+        python = sys.executable if name == "open_table" else str(make_environments.ensure(name))
+        command = [python, str(Path(__file__).with_name("arrow_peer_program.py")), name, warehouse]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, case: str) -> dict[str, Any]:
+        """Run a case once."""
+        if self._process.stdin is None or self._process.stdout is None:
+            raise AssertionError("the process has pipes")
+        print(case, file=self._process.stdin, flush=True)
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def in_turn(libraries: dict[str, Library], case: str, times: int) -> dict[str, list[dict[str, Any]]]:
+    """Run a case with each library in turn."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in libraries}
     for _ in range(times):
-        begin = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds)
+        for name, library in libraries.items():
+            if sum(run.get("seconds", MOST_SECONDS) for run in found[name]) < MOST_SECONDS:
+                found[name].append(library.run(case))
+    return found
 
 
-def ours(warehouse: str, written: pa.Table, times: int) -> dict[str, float]:
-    """Time the cases with `open_table`."""
-
-    def table(name: str) -> Any:
-        return paimon_spark.open_table(f"{warehouse}/db.db/{name}")
-
-    cases: dict[str, Callable[[], Any]] = {
-        "whole": lambda: table("append").scan().to_arrow(),
-        "projected": lambda: table("append").scan(columns=["id", "name"]).to_arrow(),
-        "filtered": lambda: table("append").scan(where="id > 900000").to_arrow(),
-        "wide": lambda: table("wide").scan().to_arrow(),
-        "merged": lambda: table("keyed").scan().to_arrow(),
-        "append": lambda: table("to_append_ours").append(written),
-        "upsert": lambda: table("to_upsert_ours").append(written),
-    }
-    return {case: best(run, times) for case, run in cases.items()}
+def cell(runs: list[dict[str, Any]]) -> str:
+    """What is shown of the runs of a case: the shortest by the clock, and by its cores."""
+    errors = [run["error"] for run in runs if "error" in run]
+    return errors[0] if errors else " / ".join(f"{min(run[what] for run in runs):.3f}" for what in ("seconds", "cores"))
 
 
 def main() -> None:
     """Print a table of seconds."""
-    times = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    times = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as warehouse:
-        written = make_tables(warehouse)
-        found: dict[str, dict[str, Any]] = {"open_table": ours(warehouse, written, times)}
-        for peer in PEERS:
-            program = Path(__file__).with_name("arrow_peer_program.py")
-            command = [str(make_environments.ensure(peer)), str(program), peer, warehouse, str(times)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[peer] = json.loads(done.stdout.splitlines()[-1])
-    print(f"| seconds, best of {times} | {' | '.join(found)} |\n|---|{'---|' * len(found)}")
-    for case in found["open_table"]:
-        cells = [value if isinstance(value, str) else f"{value:.3f}" for value in (by[case] for by in found.values())]
-        print(f"| {case} | {' | '.join(cells)} |")
+        make_tables(warehouse)
+        libraries = {name: Library(name, warehouse) for name in LIBRARIES}
+        try:
+            print(f"| clock s / cores s, best of {times} | {' | '.join(libraries)} |\n|---|{'---|' * len(libraries)}")
+            for case in CASES:
+                found = in_turn(libraries, case, times)
+                rows = {run["rows"] for runs in found.values() for run in runs if run.get("rows") is not None}
+                if len(rows) > 1:
+                    sys.exit(f"{case}: the numbers of rows differ: {rows}")
+                print(f"| {case} | {' | '.join(map(cell, found.values()))} |", flush=True)
+        finally:
+            for library in libraries.values():
+                library.close()
 
 
 if __name__ == "__main__":
