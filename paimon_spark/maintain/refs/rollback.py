@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _NO_WATERMARK = -(2**63)
 _FOLLOWERS_SECONDS = 60.0
+_FEWEST_TRIES = 5
+"""However long each takes: on a store that stalls, one look can take a minute."""
 _MOST_FOLLOWERS = 1000
 _PAUSE_SECONDS = 0.01
 
@@ -206,15 +208,18 @@ def delete_later(table: FileStoreTable, kept_id: int, later: Sequence[int], *, f
     for _ in range(_MOST_FOLLOWERS if later else 0):
         for snapshot_id in reversed(later):
             table.file_io.delete_quietly(table.paths.snapshot_path(snapshot_id))
-        end = time.monotonic() + _FOLLOWERS_SECONDS  # however long the deletions took
+        end, tries = time.monotonic() + _FOLLOWERS_SECONDS, 0  # however long the deletions took
         while True:
             last_id, later = _followers(table, kept_id)
-            if not later or time.monotonic() > end:
+            if not later:
                 return
             try:
                 table.snapshots.take_back(last_id, later[-1], later_id=final_id)
                 break
             except OSError:  # a commit has just written its hint
+                tries += 1
+                if tries >= _FEWEST_TRIES and time.monotonic() > end:
+                    return
                 time.sleep(_PAUSE_SECONDS)
 
 
