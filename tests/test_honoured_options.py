@@ -338,7 +338,8 @@ def variants(path: Path) -> None:
 
 def dynamic_buckets(path: Path) -> None:
     """Keys that are assigned as they come."""
-    table = make(path, KPV, {"dynamic-bucket.initial-buckets": "2"}, key="k,dt", parts="dt")
+    given = {"dynamic-bucket.initial-buckets": "2", "dynamic-bucket.assigner-parallelism": "3"}
+    table = make(path, KPV, given, key="k,dt", parts="dt")
     write(table, days(0))
     write(table, days(10))
     read(table)

@@ -3,7 +3,8 @@
 Assignment is Java's (``PartitionIndex.assign``): a new key goes to the first bucket that is not full; when all are full
 a new bucket is made. Java gives a residue class of hashes to each assigner; here all tasks fill the same buckets, in
 the order of the write's assignment log, so that buckets are full whatever the number of tasks. The assigners that
-``dynamic-bucket.initial-buckets`` asks for are kept: each has buckets and hashes of its own.
+``dynamic-bucket.initial-buckets`` or ``dynamic-bucket.assigner-parallelism`` asks for are kept: each has buckets and
+hashes of its own.
 
 Two tasks, or two attempts of one, never assign a key differently:
 

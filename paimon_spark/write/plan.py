@@ -277,12 +277,15 @@ def _changelog_spec(schema: TableSchema, overwrite: OverwriteMode | None) -> Dat
 
 
 def _num_assigners(schema: TableSchema) -> int:
-    """Residue classes of keys that have buckets of their own from the start."""
+    """Residue classes of keys that have buckets of their own from the start.
+
+    Java: the tasks of the session, where no option says it; small tables then have as many small buckets.
+    """
     options = schema.core_options
-    initial = options.value("dynamic-bucket.initial-buckets")
+    asked = [options.value(f"dynamic-bucket.{key}") for key in ("initial-buckets", "assigner-parallelism")]
     most = int(options.value("dynamic-bucket.max-buckets"))
     limit = MAX_BUCKETS if most == -1 else most
-    return max(1, min(1 if initial is None else int(initial), limit))
+    return max(1, min(limit, *[int(number) for number in asked if number is not None] or [1]))
 
 
 def _max_sequences(files: ManifestColumns) -> dict[bytes, dict[int, int]]:

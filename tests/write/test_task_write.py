@@ -252,13 +252,16 @@ def test_tasks_fill_dynamic_buckets_together(tmp_path: Path, shuffled: bool) -> 
     assert found == counts | {4: 1000, 5: 100}
 
 
-@pytest.mark.parametrize(("initial", "most", "want"), [
-    (None, None, [1000, 1000, 500]), (3, None, [780, 780, 780]), (2, 2, [1200, 1200]), (None, 1, [2500]),
+@pytest.mark.parametrize(("initial", "most", "assigners", "want"), [
+    (None, None, None, [1000, 1000, 500]), (3, None, None, [780, 780, 780]), (2, 2, None, [1200, 1200]),
+    (None, 1, None, [2500]), (None, None, 3, [780, 780, 780]), (3, None, 10, [780, 780, 780]),
+    (3, 2, 10, [1200, 1200]), (4, None, 3, [780, 780, 780]),
 ])  # fmt: skip
 def test_initial_and_greatest_number_of_buckets(
-    tmp_path: Path, initial: int | None, most: int | None, want: list[int]
+    tmp_path: Path, initial: int | None, most: int | None, assigners: int | None, want: list[int]
 ) -> None:
     options = {"dynamic_bucket__initial_buckets": initial, "dynamic_bucket__max_buckets": most}
+    options["dynamic_bucket__assigner_parallelism"] = assigners
     given = {key: str(value) for key, value in options.items() if value is not None}
     table = make(tmp_path, pk=("k",), dynamic_bucket__target_row_num="1000", **given)
     counts = [sum(f.row_count for f in m.new_files) for m in run(table, rows(np.arange(2500))).messages]
