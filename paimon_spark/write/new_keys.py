@@ -84,7 +84,8 @@ class NewKeys:
         for partition, number in groups:
             state = self._partition(partition)
             reserved = dict(state.reserved)
-            keys = np.arange(number, dtype=np.int32)
+            first = sum(state.counts.values()) % self._plan.assigners  # so that each assigner gets as many keys
+            keys = np.arange(first, first + number, dtype=np.int32)
             buckets, newly = fill(self._plan, partition, state.counts, reserved, keys)
             numbers = np.bincount(buckets[newly]) if newly.any() else np.zeros(0, dtype=np.int64)
             ids = np.flatnonzero(numbers)

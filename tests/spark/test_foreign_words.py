@@ -166,6 +166,11 @@ def test_options_of_other_formats(spark: SparkSession, tmp_path: Path) -> None:
     }.items():
         with pytest.raises(OptionError, match=f"Unknown option '{option.lower()}': .*{words}"):
             spark.read.format("paimon").option(option, "1").load(path)
+    for option in ("catalog", "database", "table"):  # of the official connector
+        with pytest.raises(OptionError, match=rf"Unknown option '{option}': .*spark\.read\.table\("):
+            spark.read.format("paimon").option(option, "x").load(path)
+        with pytest.raises(PySparkException, match=rf"Unknown option '{option}': .*saveAsTable\("):
+            wider.write.format("paimon").option(option, "x").mode("append").save(path)
     with pytest.raises(PySparkException, match="CREATE OR REPLACE TABLE"):
         wider.write.format("paimon").option("overwriteSchema", "true").mode("overwrite").save(path)
 

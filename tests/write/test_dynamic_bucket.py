@@ -17,6 +17,7 @@ from paimon_spark.write.bucket_assignment_log import AssignmentRecord, Assignmen
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, residue_classes
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.hash_runs import HashRuns
+from paimon_spark.write.new_keys import NewKeys
 
 P = EMPTY_SERIALIZED_ROW
 Index = dict[int, set[int]]
@@ -280,3 +281,11 @@ def test_hash_runs_are_a_map(additions: list[dict[int, int]]) -> None:
         asked = hashes_of(list(range(-60, 60)))
         assert runs.find(asked).tolist() == [model.get(h, -1) for h in range(-60, 60)]
     assert len(runs) == len(model)
+
+
+def test_new_keys_of_several_tasks_go_to_all_assigners_in_turn() -> None:
+    """Tables whose keys move between partitions: keys have no bucket by their hash."""
+    log, plan = MemoryLog(), plan_of({}, 3, assigners=3)
+    placed = [NewKeys(plan, log, task).assign([(P, number)])[0] for task, number in enumerate([2, 2, 1, 4])]
+    assert set(np.concatenate(placed[:3]).tolist()) == {0, 1, 2}
+    assert np.bincount(np.concatenate(placed)).tolist() == [3, 3, 3]

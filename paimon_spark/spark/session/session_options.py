@@ -26,6 +26,11 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "as-of-timestamp": "'scan.timestamp-millis' reads as of a time",
     "tag": "'scan.tag-name' reads a tag",
     **dict.fromkeys(
+        ("catalog", "database", "table"),
+        "a path is given without names of a catalog. By name a table is read with spark.read.table('catalog.db.t') and "
+        "written with df.write.saveAsTable('catalog.db.t') or df.writeTo('catalog.db.t')",
+    ),
+    **dict.fromkeys(
         ("readchangefeed", "readchangedata", "startingversion", "startingtimestamp", "start-snapshot-id"),
         "'incremental-between' = '1,5' reads the changes after one snapshot or tag up to another, "
         "'incremental-between-timestamp' those between two times",
