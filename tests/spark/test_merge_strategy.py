@@ -19,6 +19,7 @@ from paimon_spark.spark.sql.merge_strategy import (
     MergeWay,
     strategy_of,
 )
+from paimon_spark.spark.statements.sure_values import casts_surely, sure_type
 from tests.support.commits import make_table
 
 pytestmark = pytest.mark.catalog("explained", current=True)
@@ -30,7 +31,7 @@ UPSERT = MergeShape(
     not_matched=[ClauseShape(Action.INSERT, values={"k": "s.k", "v": "s.v"})],
     not_matched_by_source=[],
     reads_target=lambda: False,
-    may_fail=lambda: False,
+    may_fail=lambda columns: False,
 )
 UPDATE = replace(UPSERT, not_matched=[])
 SHAPES = {
@@ -50,6 +51,19 @@ SHAPES = {
     "another key": (
         replace(UPSERT, not_matched=[ClauseShape(Action.INSERT, values={"k": "s.x", "v": "s.v"})]), MergeWay.KEY_JOIN
     ),
+    "a value that may be an error": (replace(UPDATE, may_fail=lambda columns: "v" in columns), MergeWay.KEY_JOIN),
+    "such a value that each row gets": (
+        replace(
+            UPSERT,
+            matched=[ClauseShape(Action.UPDATE, values={"v": "s.v"}), ClauseShape(Action.UPDATE, values={"v": "s.v"})],
+            may_fail=lambda columns: "v" in columns,
+        ),
+        MergeWay.KEY_LOOKUP,
+    ),
+    "such a condition": (
+        replace(UPSERT, matched=[replace(UPSERT.matched[0], conditional=True)], may_fail=lambda columns: True),
+        MergeWay.KEY_JOIN,
+    ),
     "by source": (replace(UPSERT, not_matched_by_source=[ClauseShape(Action.DELETE)]), MergeWay.KEY_JOIN),
 }  # fmt: skip
 
@@ -68,7 +82,7 @@ def test_other_tables(tmp_path: Path) -> None:
     assert strategy_of(postponed, UPSERT).way is MergeWay.KEY_JOIN
     changelog = make_table(tmp_path / "changelog", primary_key=["k"], bucket="1", changelog_producer="input")
     assert strategy_of(changelog, UPSERT).way is MergeWay.KEY_LOOKUP
-    assert strategy_of(changelog, replace(UPSERT, may_fail=lambda: True)).may_fail
+    assert strategy_of(changelog, replace(UPSERT, may_fail=lambda columns: "v" in columns)).way is MergeWay.KEY_LOOKUP
     append = make_table(tmp_path / "append")
     assert strategy_of(append, UPSERT).way is MergeWay.FILE_REWRITE
     assert strategy_of(append, replace(UPSERT, matched=[])).way is MergeWay.APPEND
@@ -86,6 +100,20 @@ EXPLAINED = {
     "counter": (
         "USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = t.n + s.n",
         "key join (a condition or a value of a clause reads the target",
+    ),
+    "a remainder": ("USING s ON t.k = s.k WHEN MATCHED AND s.n % 5 > 0 THEN UPDATE SET v = s.v", "key lookup ("),
+    "a sum": (
+        "USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = s.n + 1",
+        "key join (a condition or a value may be an error, maybe for a row of the source that no clause writes",
+    ),
+    "a quotient": (
+        "USING s ON t.k = s.k WHEN MATCHED AND 10 / s.n > 1 THEN UPDATE SET v = s.v",
+        "key join (a condition or a value may be an error",
+    ),
+    "a sum that each row gets": (
+        "USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = s.n, v = concat(s.v, 'u') "
+        "WHEN NOT MATCHED THEN INSERT (k, n, v) VALUES (s.k, s.n, 'i')",
+        "key lookup (",
     ),
     "other ON": ("USING s ON t.k = s.k AND t.n < s.n WHEN MATCHED THEN DELETE", "key join (ON is not"),
 }
@@ -175,3 +203,54 @@ def test_plans_name_the_statement(spark: SparkSession, warehouse: Path) -> None:
 )
 def test_what_a_condition_compares(on: str, names: object, is_whole: bool) -> None:
     assert equal_names(on, ("t", "s")) == (names, is_whole)
+
+
+COLUMNS = {
+    ("n",): "int", ("s", "n"): "int", ("b",): "bigint", ("v",): "string", ("s", "v"): "string", ("f",): "double",
+    ("d",): "decimal(10,2)", ("wide",): "decimal(38,0)", ("day",): "date", ("ok",): "boolean", ("x",): "array<int>",
+}  # fmt: skip
+SURE = {
+    "s.n": "int", "N": "int", "`n`": "int", "x": "array<int>", "-1": "int", "1.5": "decimal(2,1)",
+    "3000000000": "bigint", "NULL": "void", "true": "boolean", "1L": "bigint", "2.5D": "double",
+    "n % 10 = 0": "boolean", "b % 10": "bigint", "n / 4 > 1": "boolean", "f * 2 + n": "double", "f > 1.5": "boolean",
+    "d > 5": "boolean", "day > DATE '2020-01-31'": "boolean", "v IN ('a', NULL)": "boolean",
+    "n BETWEEN 1 AND 2 OR NOT ok": "boolean", "v IS NOT NULL AND (n <=> b)": "boolean",
+    "concat(v, 'x')": "string", "v || upper(trim(v))": "string", "length(v)": "int", "CAST(n AS BIGINT)": "bigint",
+    "CAST(n AS STRING)": "string", "CAST(day AS STRING)": "string", "CAST(NULL AS BOOLEAN)": "boolean",
+    "coalesce(n, 0)": "int", "if(ok, v, 'x')": "string", "CASE WHEN n > 1 THEN v ELSE NULL END": "string",
+}  # fmt: skip
+NOT_SURE = (
+    "n + 1", "-n", "b * 2", "10 / n", "n % 0", "n / 0.0", "10 % n", "n = v", "v > 5", "wide > 1.5",
+    "day > '2020-01-01'", "CAST(v AS INT)",
+    "CAST(b AS INT)", "CAST(f AS INT)", "CAST(wide AS DECIMAL(10,0))", "CAST('x' AS DATE)",
+    "t.n",
+    "other", "s.x.n", "raise_error(v)", "n IN (SELECT 1)", "if(ok, v, n)", "CASE n WHEN 1 THEN 2 END", "x = x", "n > ",
+    "coalesce(n, 1 / 0)", "ok AND n", "v LIKE 'a'", "DATE 'x'", "x[5]", "d + d", "element_at(x, 0)", "n; v",
+    "trim(BOTH n FROM v)", "concat(v, n + 1)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*SURE, *NOT_SURE])
+def test_which_expressions_have_a_value_for_every_row(text: str) -> None:
+    assert sure_type(text, COLUMNS) == SURE.get(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "sure"),
+    [
+        ("int", "bigint", True),
+        ("bigint", "int", False),
+        ("int", "decimal(12,2)", True),
+        ("int", "decimal(11,2)", False),
+        ("decimal(10,2)", "decimal(12,3)", True),
+        ("decimal(10,2)", "decimal(10,3)", False),
+        ("decimal(38,0)", "float", True),
+        ("double", "float", False),
+        ("void", "array<int>", True),
+        ("date", "timestamp", False),
+        ("boolean", "string", True),
+        ("array<int>", "string", False),
+    ],
+)
+def test_which_casts_have_a_value_for_every_row(source: str, target: str, *, sure: bool) -> None:
+    assert casts_surely(source, target) is sure

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import JavaObject
 
 _KINDS = {"UpdateAction": Action.UPDATE, "DeleteAction": Action.DELETE, "InsertAction": Action.INSERT}
-_CERTAIN = {"AttributeReference", "Literal"}
+_SURE = {"AttributeReference", "Literal"}
 
 
 @dataclass(frozen=True)
@@ -180,14 +180,29 @@ class AnalyzedMerge(MergeStatement):
         """The ids of the columns that an expression names."""
         return column_ids(self.target.gateway, expression.references())
 
-    def _may_fail(self) -> bool:
-        """Whether a condition or value may be an error for some rows: all but columns and literals."""
+    def _may_fail(self, columns: Collection[str]) -> bool:
+        """Whether a condition, or a value of these columns, may be an error for some rows of the source."""
         actions = [action for actions in self._clauses for action in actions]
-        return any(action.condition is not None for action in actions) or any(
-            _without_name(value).getClass().getSimpleName() not in _CERTAIN
-            for action in actions
-            for value in action.values.values()
-        )
+        conditions = [action.condition for action in actions if action.condition is not None]
+        values = [_without_name(action.values[name]) for action in actions for name in columns & action.values.keys()]
+        values = [value for value in values if value.getClass().getSimpleName() not in _SURE]
+        return not all(self._is_sure(expression) for expression in (*conditions, *values))
+
+    def _is_sure(self, expression: JavaObject) -> bool:
+        """Whether an expression over the source has a value for every row."""
+        from paimon_spark.spark.statements.sure_values import sure_type  # imports sqlglot
+
+        return sure_type(expression.sql(), self._source_types) is not None
+
+    @cached_property
+    def _source_types(self) -> dict[tuple[str, ...], str]:
+        """The types of the columns of the source, by the parts of their full names."""
+        return {
+            tuple(str(part).lower() for part in (*java_list(column.qualifier()), column.name())): str(
+                column.dataType().simpleString()
+            )
+            for column in java_list(self.plan.sourceTable().output())
+        }
 
     @staticmethod
     def _clause(action: _ResolvedClause, columns: _Columns) -> Clause:

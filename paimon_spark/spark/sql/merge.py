@@ -14,11 +14,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException, PySparkException, PythonException
+from pyspark.errors import PySparkException
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from paimon_spark.spark.sql.merge_rows import MergeStatement
-    from paimon_spark.spark.sql.merge_strategy import MergeStrategy
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot
@@ -180,10 +178,9 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
                 return
             each_key_once = False
         elif strategy.way is MergeWay.KEY_LOOKUP:
-            outcome = _look_up(table, rows, snapshot, strategy)
-            if outcome is _Outcome.WRITTEN:
+            if _look_up(table, rows, snapshot):
                 return
-            each_key_once = outcome is not _Outcome.KEY_COMES_TWICE
+            each_key_once = False
         with _narrowed(rows, table, snapshot) as narrowed:
             changes = _Changes(table.schema, narrowed, locations)
             if table.schema.kind.is_keyed:
@@ -200,25 +197,11 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         raise _row_error(table, error) or error from None
 
 
-class _Outcome(Enum):
-    """What became of a write that joins nothing."""
-
-    WRITTEN = "the rows are committed"
-    KEY_COMES_TWICE = "nothing is committed: rows of equal keys have to be counted by the keys of the table"
-    VALUE_FAILED = "nothing is committed: a value cannot be computed, maybe one of a row that no clause writes"
-
-
-def _look_up(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None, strategy: MergeStrategy) -> _Outcome:
-    """Write the changes of a MERGE whose tasks look up the keys of their rows."""
+def _look_up(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None) -> bool:
+    """Write the changes of a MERGE whose tasks look up the keys of their rows; False as of `_was_written`."""
     source, merge = keyed_merge(table, rows, snapshot)
     checked = _Changes(table.schema, rows, ()).checked
-    try:
-        written = _was_written(table, source, SnapshotIdentity.of(snapshot), merge=merge, checked=checked)
-    except PySparkException as error:
-        if not strategy.may_fail or isinstance(error, (PythonException, AnalysisException)):
-            raise
-        return _Outcome.VALUE_FAILED
-    return _Outcome.WRITTEN if written else _Outcome.KEY_COMES_TWICE
+    return _was_written(table, source, SnapshotIdentity.of(snapshot), merge=merge, checked=checked)
 
 
 def _write_keyed(table: FileStoreTable, changes: _Changes, rows_of: SnapshotIdentity, *, each_key_once: bool) -> None:

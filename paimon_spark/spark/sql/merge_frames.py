@@ -188,7 +188,7 @@ class FrameMerge(MergeStatement):
             not_matched,
             by_source,
             reads_target=partial(self._may_read_target, given),
-            may_fail=partial(self._may_fail, [*matched, *not_matched], given),
+            may_fail=partial(self._may_fail, given),
         )
 
     def _clause_shape(self, clause: GivenClause, given: Collection[str]) -> ClauseShape:
@@ -224,23 +224,32 @@ class FrameMerge(MergeStatement):
         hidden = [own, *(name for name in names if name.lower() not in given)]
         return any(named.has(name) for name in hidden) or bool(metadata_named(named, self.table.schema))
 
-    def _may_fail(self, clauses: Sequence[ClauseShape], given: Mapping[str, StructField]) -> bool:
-        """Whether a condition or value may fail for some rows; columns of the source of the same type do not."""
-        schema = self.table.schema
-        fields = {field.name: field for field in to_spark_struct(schema.fields).fields}
-
-        def is_certain(name: str, value: Hashable) -> bool:
-            if isinstance(value, _Default):
-                return schema.field(name).default_value is None
-            source = given.get(value.name) if isinstance(value, _OfSource) else None
-            field = fields.get(name)
-            if source is None or field is None:
-                return False
-            return source.dataType == field.dataType and (field.nullable or not source.nullable)
-
-        return any(
-            clause.conditional or not all(is_certain(*item) for item in clause.values.items()) for clause in clauses
+    def _may_fail(self, given: Mapping[str, StructField], columns: Collection[str]) -> bool:
+        """Whether a condition, or a value of these columns, may be an error for some rows of the source."""
+        clauses = (*self.matched, *self.not_matched)
+        values = [item for clause in clauses for item in self._texts(clause).items() if item[0] in columns]
+        conditions = [clause.condition for clause in clauses if clause.condition is not None]
+        sure = _SureValues(self.aliases[1], given)
+        return not all(sure.has_type(condition) for condition in conditions) or not all(
+            sure.fits(value, self.table.schema.field(name)) for name, value in values
         )
+
+    def _texts(self, clause: GivenClause) -> dict[str, str | Column]:
+        """The values of a clause by the columns of the table."""
+        names = self.table.schema.field_names
+        if clause.action is Action.DELETE:
+            return {}
+        if clause.values is None:
+            star = [name for name in names if self.star is None or name.lower() in self.star]
+            values: dict[str, str | Column] = {n: f"{self.aliases[1]}.{quoted_name(n)}" for n in star}
+        else:
+            own = {name.lower(): name for name in names}
+            paths = {(text,) if text in names else split_name(text): value for text, value in clause.values.items()}
+            values = {own.get(path[0].lower(), path[0]): value for path, value in paths.items()}
+        if clause.action is Action.INSERT:
+            defaults = {field.name: inserted_default(field) for field in self.table.schema.fields}
+            return {**defaults, **values}
+        return values
 
     def _columns(self) -> list[str]:
         """The columns of the target that may be needed: by their names, or since they keep their values."""
@@ -269,6 +278,35 @@ class _Default:
     """The value of a column that an INSERT leaves out."""
 
     column: str
+
+
+class _SureValues:
+    """Finds values over a source that are an error for none of its rows; a Column, which is no text, counts as none."""
+
+    def __init__(self, alias: str, source: Mapping[str, StructField]) -> None:
+        self._alias = alias
+        self._source = source
+        types = {name: field.dataType.simpleString() for name, field in source.items()}
+        self._types: dict[tuple[str, ...], str] = {
+            parts: kind for name, kind in types.items() for parts in ((name,), (alias.lower(), name))
+        }
+
+    def has_type(self, value: str | Column) -> bool:
+        """Whether SQL has a value or NULL for every row."""
+        from paimon_spark.spark.statements.sure_values import sure_type  # imports sqlglot
+
+        return isinstance(value, str) and sure_type(value, self._types) is not None
+
+    def fits(self, value: str | Column, field: DataField) -> bool:
+        """Whether the values of all rows can be stored in a column of a table."""
+        from paimon_spark.spark.statements.sure_values import casts_surely, sure_type  # imports sqlglot
+
+        target = to_spark_type(field.type)
+        source = self._source.get(column_behind(value, self._alias) or "")
+        if source is not None and source.dataType == target:
+            return field.type.nullable or not source.nullable
+        kind = sure_type(value, self._types) if isinstance(value, str) else None
+        return field.type.nullable and kind is not None and casts_surely(kind, target.simpleString())
 
 
 def _assigned_whole(values: Collection[str], columns: Collection[str]) -> set[str]:

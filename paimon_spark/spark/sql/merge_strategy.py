@@ -64,8 +64,10 @@ class MergeShape:
     not_matched_by_source: Sequence[ClauseShape]
     reads_target: Callable[[], bool]
     """Whether a condition or a value of a clause may name the target. Asked only where it matters."""
-    may_fail: Callable[[], bool]
-    """Whether a condition or a value may be an error for some rows of the source. Asked only where it matters."""
+    may_fail: Callable[[Collection[str]], bool]
+    """Whether a condition, or a value of these columns, may be an error for some rows of the source.
+
+    Asked only where it matters."""
 
 
 class MergeWay(Enum):
@@ -93,8 +95,6 @@ class MergeStrategy:
 
     way: MergeWay
     reason: str
-    may_fail: bool = False
-    """Whether a value may be an error of a row that no clause writes: then the join, which knows, computes it again."""
 
     def __str__(self) -> str:
         return f"{self.way.value} ({self.reason})"
@@ -118,7 +118,7 @@ def strategy_of(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
     if reason is not None:
         return MergeStrategy(MergeWay.KEY_JOIN, reason)
     said = "ON compares the primary key alone, and clauses read the source alone"
-    return MergeStrategy(MergeWay.KEY_LOOKUP, said, may_fail=shape.may_fail())
+    return MergeStrategy(MergeWay.KEY_LOOKUP, said)
 
 
 def has_own_buckets(schema: TableSchema) -> bool:
@@ -224,4 +224,19 @@ def _not_looked_up(schema: TableSchema, shape: MergeShape) -> str | None:
     for name in sorted(kept):
         if any(t.contains_type(schema.field(name).type, kind) for kind in _NOT_LOOKED_UP):
             return f"column {name} keeps its values, and values of its type are not looked up"
+    if shape.may_fail(_values_of_some_rows(schema, shape)):
+        # tasks get what each clause would make of a row, before they know which of them writes it
+        return "a condition or a value may be an error, maybe for a row of the source that no clause writes"
     return None
+
+
+def _values_of_some_rows(schema: TableSchema, shape: MergeShape) -> frozenset[str]:
+    """The columns but the primary key whose value in a row of the source is not written whatever the table holds."""
+    clauses = (*shape.matched, *shape.not_matched)
+    others = frozenset(schema.field_names) - set(schema.primary_keys)
+    for sides in (shape.matched, shape.not_matched):
+        if not sides or sides[-1].conditional:
+            return others
+    first = clauses[0].values
+    same = {name for name in first if all(name in each.values and each.values[name] == first[name] for each in clauses)}
+    return others - same
