@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +73,8 @@ class Scan:
     where: str | None = None
     limit: int | None = None
     threads: int | None = None
-    """How many splits are read at once; None: as many as this process has cores."""
+    """How many splits are read at once; None: as many as this process has cores. Fewer splits decode their columns side
+    by side."""
 
     @cached_property
     def _plan(self) -> ReadPlan:
@@ -181,6 +182,8 @@ def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordB
 
 def _read_ahead(plan: ReadPlan, schema: pa.Schema, threads: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all splits in their order, while the next ones are read."""
+    if len(plan.splits) < threads and plan.read is read_split:
+        plan = replace(plan, read=partial(read_split, use_threads=True))
     if threads == 1 or len(plan.splits) == 1:
         for split in plan.splits:
             yield from _with_schema(plan, split, schema)

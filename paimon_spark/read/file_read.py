@@ -20,7 +20,7 @@ from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.read.index_pruning import answer_of
 from paimon_spark.read.row_selection import masked, selected_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.predicate import Predicate, to_arrow
+from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, DataFileReader, open_data_file
 from paimon_spark.storage.read_ahead import FilesAhead
@@ -51,6 +51,8 @@ class FileRead:
     batch_rows: int = DEFAULT_BATCH_ROWS
     batch_bytes: int = DEFAULT_BATCH_BYTES
     """Maximum bytes of a batch, by the sizes that the file records."""
+    use_threads: bool = False
+    """Decode columns in parallel: in a process whose cores do nothing else."""
     filters_rows: bool = True
     """Whether rows are left out by the predicate; otherwise only row groups are."""
     dictionaries: frozenset[str] = frozenset()
@@ -124,9 +126,7 @@ class FileRead:
                 rows = sum(reader.row_group_rows[group] for group in (groups or range(reader.num_row_groups)))
                 yield from self._counted(mapping, rows if kept is None else kept.true_count)
                 return
-            filters = None
-            if pushed is not None and self.filters_rows:
-                filters = to_arrow(pushed, to_arrow_schema(file_fields))
+            filters = pushed if self.filters_rows else None
             batches = reader.read_batches(
                 file_fields,
                 row_groups=groups,
@@ -134,6 +134,7 @@ class FileRead:
                 pages=pushed if kept is None else None,
                 batch_rows=self.batch_rows,
                 batch_bytes=self.batch_bytes,
+                use_threads=self.use_threads,
                 dictionaries=mapping.unchanged(self.dictionaries),
             )
             for batch in batches if kept is None else masked(batches, kept, filters, path=file.path):

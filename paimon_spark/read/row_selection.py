@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.deletion_vector import Positions
+from paimon_spark.spec.predicate import Predicate, matching
 from paimon_spark.table.deletion_vectors import deleted_rows
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def selected_rows(file_io: FileIO, file: SplitFile, rows: int, by_index: Answer 
 
 
 def masked(
-    batches: Iterable[pa.RecordBatch], kept: pa.BooleanArray, predicate: pc.Expression | None, *, path: str
+    batches: Iterable[pa.RecordBatch], kept: pa.BooleanArray, predicate: Predicate | None, *, path: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file that are kept.
 
@@ -123,7 +124,7 @@ def masked(
         if mask.true_count < batch.num_rows:
             batch = batch.filter(mask)
         if predicate is not None and batch.num_rows:
-            batch = batch.filter(predicate)
+            batch = matching(predicate, batch)
         if batch.num_rows:
             yield batch
     if position != len(kept):

@@ -21,7 +21,7 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
-from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
+from paimon_spark.spec.predicate import Predicate, fields, implied_by, matching
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, without_retracts
 from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS
 from paimon_spark.table.data_layout import DataLayout
@@ -39,6 +39,7 @@ def read_split(
     predicate: Predicate | None = None,
     *,
     batch_rows: int = DEFAULT_BATCH_ROWS,
+    use_threads: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split, merged, without deletes, and exactly those for which ``predicate`` is true.
 
@@ -48,6 +49,7 @@ def read_split(
         plan_fields: columns of the result, in order; none at all gives batches that only have a number of rows.
         predicate: over any columns of the table; columns that are not wanted are read for it and left out.
         batch_rows: most rows of a batch of a file; few where not all rows of the split are wanted.
+        use_threads: decode columns in parallel; not in Spark tasks, whose cores run other tasks.
 
     Raises:
         CorruptTableError: a data file or schema file is missing or damaged.
@@ -55,7 +57,8 @@ def read_split(
         DataError: the merge engine cannot take a row (such as a delete that partial-update is not set to accept).
     """
     read_fields = with_filter_columns(table, plan_fields, predicate)
-    reader = FileRead(table, read_fields, partition_constants(table, split), batch_rows=batch_rows)
+    constants = partition_constants(table, split)
+    reader = FileRead(table, read_fields, constants, batch_rows=batch_rows, use_threads=use_threads)
     if split.raw_convertible or not table.schema.kind.is_keyed:
         batches = _raw(reader, split.files, predicate)
     else:
@@ -63,7 +66,7 @@ def read_split(
     schema = to_arrow_schema(plan_fields)
     with snapshot_expiry_errors(table, split.snapshot_id):
         for batch in batches:
-            kept = batch if predicate is None else batch.filter(evaluate(predicate, batch))
+            kept = batch if predicate is None else matching(predicate, batch)
             if kept.num_rows:
                 arrays = kept.columns[: len(plan_fields)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else kept.select([])
@@ -117,6 +120,7 @@ def _merged_section(
     merging = replace(
         section_reader(table, runs, merge_fields, reader.constants, budget),
         batch_rows=reader.batch_rows,
+        use_threads=reader.use_threads,
         dictionaries=frozenset() if table.options.needs_lookup else engine.moved_columns(list(needed)),
     )
     yield from merged_section(table, runs, [merging.run(run, pushed) for run in runs], engine, names, budget)

@@ -15,10 +15,10 @@ from paimon_spark.spec.predicate_tree import (
     fields,
     fold,
     implied_by,
+    matching,
     project,
     rename,
     split_and,
-    to_arrow,
 )
 
 __all__ = [
@@ -35,10 +35,10 @@ __all__ = [
     "fields",
     "fold",
     "implied_by",
+    "matching",
     "may_match_stats",
     "project",
     "prune_stats",
     "rename",
     "split_and",
-    "to_arrow",
 ]

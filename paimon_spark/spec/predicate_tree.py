@@ -251,21 +251,6 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def to_arrow(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
-    """The predicate as an Arrow expression that is true exactly where the predicate is; elsewhere false or null.
-
-    Raises:
-        SchemaError: A column is not in the schema.
-    """
-    return fold(
-        predicate,
-        lambda leaf, negated: _leaf(_element(pc.field(leaf.field), leaf), leaf, negated, _type_of(leaf, schema)),
-        lambda parts: reduce(pc.and_kleene, parts),
-        lambda parts: reduce(pc.or_kleene, parts),
-        pc.scalar,
-    )
-
-
 def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     """A mask of the batch's rows, without nulls: true where the predicate is.
 
@@ -275,8 +260,11 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boole
     rows = batch.num_rows
 
     def leaf(node: Leaf, negated: bool) -> Any:
-        data_type = _type_of(node, batch.schema)
-        return pc.fill_null(_leaf(_element(batch.column(node.field), node), node, negated, data_type), False)
+        data_type, column = _type_of(node, batch.schema), batch.column(node.field)
+        if pa.types.is_dictionary(data_type):
+            data_type = data_type.value_type
+            column = column.cast(data_type)
+        return pc.fill_null(_leaf(_element(column, node), node, negated, data_type), False)
 
     mask = fold(
         predicate,
@@ -286,6 +274,16 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boole
         lambda value: pa.repeat(pa.scalar(value), rows),
     )
     return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+
+
+def matching(predicate: Predicate, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a batch for which the predicate is true.
+
+    Raises:
+        SchemaError: A column is not in the batch.
+    """
+    mask = evaluate(predicate, batch)
+    return batch if mask.true_count == batch.num_rows else batch.filter(mask)
 
 
 def _type_of(leaf: Leaf, schema: pa.Schema) -> pa.DataType:
@@ -302,7 +300,7 @@ def _element(column: Any, leaf: Leaf) -> Any:
 
 
 def _leaf(column: Any, leaf: Leaf, negated: bool, data_type: pa.DataType) -> Any:
-    """True where the leaf (or its negation) is true; null or false elsewhere. For a column or an expression alike."""
+    """True where the leaf (or its negation) is true; null or false elsewhere. For a column."""
     op, literals = leaf.op, leaf.literals
     if negated:
         if op in _NEGATED:

@@ -80,6 +80,8 @@ def conversion(source: pa.DataType, wanted: pa.DataType) -> Conversion | None:
     """
     if source == wanted:
         return None
+    if pa.types.is_dictionary(source) and source.value_type == wanted:
+        return lambda array: array.cast(wanted)
     if same_layout(source, wanted):
         return lambda array: relabel(array, wanted)
     if pa.types.is_struct(source) and pa.types.is_struct(wanted):

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.spec import data_types as t
@@ -80,7 +79,7 @@ class AvroReader(DataFileReader):
         fields: Sequence[t.DataField],
         *,
         row_groups: Sequence[int] | None = None,
-        predicate: pc.Expression | None = None,
+        predicate: predicates.Predicate | None = None,
         pages: predicates.Predicate | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
@@ -100,7 +99,7 @@ class AvroReader(DataFileReader):
                 with corrupt_as(self.path, "Avro"):
                     result = plan.apply(batch.slice(start, step))
                     if predicate is not None:
-                        result = result.filter(predicate)
+                        result = predicates.matching(predicate, result)
                 if result.num_rows:
                     yield result
 

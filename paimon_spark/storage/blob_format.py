@@ -15,13 +15,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import holds_blobs
-from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.predicate import Predicate, matching
 from paimon_spark.storage.blob_elements import (
     check_blob_keys,
     decode_elements,
@@ -103,7 +102,7 @@ class BlobReader(DataFileReader):
         fields: Sequence[t.DataField],
         *,
         row_groups: Sequence[int] | None = None,
-        predicate: pc.Expression | None = None,
+        predicate: Predicate | None = None,
         pages: Predicate | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
@@ -122,7 +121,7 @@ class BlobReader(DataFileReader):
         rows = np.arange(self.num_rows)
         for part in portions(self.lengths, batch_rows, batch_bytes):
             batch = pa.RecordBatch.from_arrays([self.values(rows[part], field)], schema=schema)
-            kept = batch if predicate is None else batch.filter(predicate)
+            kept = batch if predicate is None else matching(predicate, batch)
             if kept.num_rows:
                 yield kept
 

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import Predicate
@@ -88,7 +87,7 @@ class DataFileReader(abc.ABC):
         fields: Sequence[DataField],
         *,
         row_groups: Sequence[int] | None = None,
-        predicate: pc.Expression | None = None,
+        predicate: Predicate | None = None,
         pages: Predicate | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,

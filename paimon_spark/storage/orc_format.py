@@ -75,7 +75,7 @@ class OrcReader(DataFileReader):
         fields: Sequence[t.DataField],
         *,
         row_groups: Sequence[int] | None = None,
-        predicate: pc.Expression | None = None,
+        predicate: predicates.Predicate | None = None,
         pages: predicates.Predicate | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
@@ -96,7 +96,7 @@ class OrcReader(DataFileReader):
                 with corrupt_as(self.path, "ORC"):
                     result = _restored(of_batch.apply(batch.slice(start, batch_rows)), fields, zone)
                     if predicate is not None:
-                        result = result.filter(predicate)
+                        result = predicates.matching(predicate, result)
                 if result.num_rows:
                     yield result
 

@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
@@ -127,7 +126,7 @@ class ParquetReader(DataFileReader):
         fields: Sequence[t.DataField],
         *,
         row_groups: Sequence[int] | None = None,
-        predicate: pc.Expression | None = None,
+        predicate: predicates.Predicate | None = None,
         pages: predicates.Predicate | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
@@ -143,38 +142,39 @@ class ParquetReader(DataFileReader):
             with corrupt_as(self.path, "Parquet"):
                 file = self._file_with_int96_as_bytes()
                 plan, int96 = ColumnPlan.of(file.schema_arrow, fields, self.path), True
-        coded: list[str] = []
-        if dictionaries and not int96:
-            texts = {f.name for f in plan.schema if f.name in dictionaries and f.type == pa.string()}
-            coded = dictionary_coded(file.metadata, groups, texts)
-        if coded:
+        texts = {field.name for field in plan.schema if field.type == pa.string()}
+        coded = [] if int96 else dictionary_coded(file.metadata, groups, texts)
+        kept = [name for name in coded if name in dictionaries]
+        if coded:  # to decode a text by its dictionary afterwards takes half the time of decoding it at once
             with corrupt_as(self.path, "Parquet"):
                 file = self._with_dictionaries(coded)
-            plan = ColumnPlan.of(file.schema_arrow, fields, self.path, dictionaries=coded)
+            plan = ColumnPlan.of(file.schema_arrow, fields, self.path, dictionaries=kept)
         elif self._buffer_bytes and not int96:
             with corrupt_as(self.path, "Parquet"):
                 file = self._reopened(metadata=self._file.metadata)
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), batch_rows)
             return
-        narrowed, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, fields)
+        held, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, fields)
         if leaves != plan.sources:
-            plan = ColumnPlan.of(narrowed, fields, self.path, dictionaries=coded)
+            plan = ColumnPlan.of(held, fields, self.path, dictionaries=kept)
+        asked = frozenset() if predicate is None else predicates.fields(predicate)
+        condition = ColumnPlan.of(held, [field for field in fields if field.name in asked], self.path)
 
         def whole(some: list[int]) -> Iterator[pa.RecordBatch]:
             return self._batches(file, some, leaves, (batch_rows, batch_bytes), use_threads=use_threads)
 
         with corrupt_as(self.path, "Parquet"):
-            if pages is None or coded or int96:
+            if pages is None or kept or int96:
                 batches = whole(groups)
             else:
-                reader = PageReader(self._source, file, self.path)
+                reader = PageReader(self._source, self._file, self.path)
                 batches = reader.batches(groups, leaves, pages, (batch_rows, batch_bytes), whole)
         for batch in each_as_corrupt(batches, self.path, "Parquet"):
             with corrupt_as(self.path, "Parquet"):
-                result = plan.apply(batch)
                 if predicate is not None:
-                    result = result.filter(predicate)
+                    batch = _matching(predicate, condition, batch)
+                result = plan.apply(batch)
             if result.num_rows:
                 yield result
 
@@ -267,6 +267,14 @@ class ParquetReader(DataFileReader):
     @property
     def _is_remote(self) -> bool:
         return isinstance(self._source, pa.PythonFile)
+
+
+def _matching(predicate: predicates.Predicate, condition: ColumnPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of a batch of the file for which a predicate is true, so that no others are converted."""
+    if not condition.steps:
+        return batch if predicates.evaluate(predicate, batch).true_count else batch.slice(0, 0)
+    mask = predicates.evaluate(predicate, condition.apply(batch))
+    return batch if mask.true_count == batch.num_rows else batch.filter(mask)
 
 
 class ParquetWriter(DataFileWriter):

@@ -14,7 +14,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, IntType, MapType, VarCharType
 from paimon_spark.spec.filter_literals import filter_text
-from paimon_spark.spec.predicate import evaluate, to_arrow
+from paimon_spark.spec.predicate import evaluate
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.schema_change import RenameColumn
@@ -62,7 +62,6 @@ def test_rows(condition: str) -> None:
     rows = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in ROWS], schema)
     batch = rows.to_batches()[0]
     assert batch.filter(evaluate(predicate, batch)).column("k").to_pylist() == CONDITIONS[condition]
-    assert rows.filter(to_arrow(predicate, schema)).column("k").to_pylist() == CONDITIONS[condition]
     assert parse_filter(filter_text(predicate), FIELDS) == predicate
 
 

@@ -24,12 +24,12 @@ from paimon_spark.spec.predicate import (
     any_of,
     evaluate,
     fields,
+    matching,
     may_match_stats,
     project,
     prune_stats,
     rename,
     split_and,
-    to_arrow,
 )
 from paimon_spark.spec.predicate_stats import like_prefix
 
@@ -191,7 +191,7 @@ def test_rows_are_those_of_the_model(predicate: Predicate, rows: list[dict[str, 
     assert mask.null_count == 0
     assert mask.to_pylist() == expected
     numbered = data.append_column("row", pa.array(range(len(rows)), pa.int32()))
-    kept = numbered.filter(to_arrow(predicate, data.schema)).column("row").to_pylist()
+    kept = matching(predicate, numbered.combine_chunks()).column("row").to_pylist()
     assert kept == [at for at, keep in enumerate(expected) if keep]
 
 
@@ -347,9 +347,23 @@ def test_trees() -> None:
 
 def test_missing_columns() -> None:
     data = pa.table({"a": [1]})
-    for call in (lambda: evaluate(Leaf("eq", "b", (1,)), data), lambda: to_arrow(Leaf("eq", "b", (1,)), data.schema)):
-        with pytest.raises(SchemaError, match="'b'"):
-            call()
+    with pytest.raises(SchemaError, match="'b'"):
+        evaluate(Leaf("eq", "b", (1,)), data)
+
+
+def test_texts_as_dictionaries_are_texts() -> None:
+    texts = pa.array(["a", None, "b", "ab"])
+    data = pa.record_batch({"t": texts.dictionary_encode(), "k": pa.array(range(4))})
+    for op, literals, kept in (
+        ("eq", ("a",), [0]),
+        ("ne", ("a",), [2, 3]),
+        ("in", ("b", "ab"), [2, 3]),
+        ("starts_with", ("a",), [0, 3]),
+        ("is_null", (), [1]),
+        ("eq_null_safe", (None,), [1]),
+        ("between", ("a", "ab"), [0, 3]),
+    ):
+        assert matching(Leaf(op, "t", literals), data)["k"].to_pylist() == kept, op
 
 
 @pytest.mark.parametrize(

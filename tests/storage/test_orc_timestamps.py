@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.orc as orc
 import pytest
 
 from paimon_spark.errors import CorruptTableError, DataError
 from paimon_spark.spec import data_types as t
+from paimon_spark.spec.predicate import Leaf
 from paimon_spark.storage import orc_format, orc_timestamps
 from tests.support.data_files import LOCAL, data_files, multiset, read_file, schema_fields, write_file
 
@@ -92,7 +92,7 @@ def test_far_timestamps_of_many_stripes_and_of_the_first_version(tmp_path: Path)
 
 def test_far_timestamps_by_a_predicate(tmp_path: Path) -> None:
     write_file(tmp_path / "x.orc", FIELDS, rows(1000))
-    wanted = pc.field("ts") == pa.scalar(END, pa.timestamp("us"))
+    wanted = Leaf("eq", "ts", (END,))
     found = read_file(tmp_path / "x.orc", FIELDS, predicate=wanted, batch_rows=64)
     assert set(found["id"].to_pylist()) == set(range(0, 1000, 5))
 

@@ -17,7 +17,7 @@ import pytest
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields, to_arrow
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 from paimon_spark.storage import parquet_pages
 from paimon_spark.storage.data_file import DataFileReader
 from paimon_spark.storage.file_io import FileIO
@@ -92,7 +92,7 @@ def _predicate(rng: np.random.Generator, depth: int = 0) -> Predicate:
 def _read(reader: DataFileReader, columns: list[t.DataField], predicate: Predicate, *, pages: bool) -> pa.Table:
     batches = reader.read_batches(
         columns,
-        predicate=to_arrow(predicate, to_arrow_schema(columns)),
+        predicate=predicate,
         pages=predicate if pages else None,
         batch_rows=20_000,
     )
