@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome
 from paimon_spark.metastore.opening import kind_of, metastore_of, root_of
+from paimon_spark.spec.file_names import is_root
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import (
     DEFAULT_DATABASE,
@@ -149,7 +150,11 @@ class MetastoreCatalog(FilesystemCatalog):
             self.drop_table(database, table)
         location = self._location(database)
         self.metastore.drop_database(database)
-        self._store(location).delete_empty_directory(location)
+        store = self._store(location)
+        if store.delete_empty_directory(location) or is_root(location):
+            return
+        if not store.list_names(location):  # an object that stands for a directory, which Hive's metastore makes
+            store.delete_quietly(location, recursive=True)
 
     def is_empty(self, database: str) -> bool:
         """Return whether a database has no table, no view, and nothing else that has a name."""

@@ -22,6 +22,7 @@ from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table as create_by_path
 from paimon_spark.table.table import load_table, table_exists
 from paimon_spark.table.undo_create import undo_create
+from tests.support.store_servers import store_server
 from tests.support.store_tables import FIELDS, insert, rows_of
 
 SCHEMA = create_schema(FIELDS, primary_keys=["k"], options={"bucket": "1"})
@@ -276,3 +277,17 @@ def test_arrow_tables_have_names(catalog: FilesystemCatalog, options: dict[str, 
     catalog.drop_table("a", "t")
     with pytest.raises(TableNotFoundError):
         open_table("a.t", catalog=catalog.warehouse, **options)
+
+
+def test_a_dropped_database_leaves_no_directory_on_a_store(tmp_path: Path) -> None:
+    """An object that stands for it may be of another program: Hive's metastore makes one."""
+    with store_server("s3") as server:
+        names = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+        catalog = open_catalog(server.root, {**server.options, **names})
+        for name, file in (("d", ""), ("e", "/a-file")):
+            catalog.create_database(name)
+            catalog.file_io.mkdirs(f"{server.root}/{name}.db")
+            if file:
+                catalog.file_io.write_bytes(f"{server.root}/{name}.db{file}", b"x")
+            catalog.drop_database(name)
+        assert [entry.name for entry in catalog.file_io.list_names(server.root)] == ["e.db"]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.java_server import first_line, java_server
+from tests.support.java_server import core_site, first_line, java_server
 from tests.support.maven_jars import fetched, spark_jars
 from tests.support.store_server import StoreServer
 
@@ -68,12 +68,7 @@ def hive_server(
         RuntimeError: it does not start.
     """
     with tempfile.TemporaryDirectory() as folder:
-        jars = [*spark_jars(), *more_jars]
-        if hadoop:
-            entries = "".join(f"<property><name>{n}</name><value>{v}</value></property>" for n, v in hadoop.items())
-            (Path(folder) / "site").mkdir()
-            (Path(folder) / "site/core-site.xml").write_text(f"<configuration>{entries}</configuration>")
-            jars.append(f"{folder}/site")
+        jars = [*spark_jars(), *more_jars, *core_site(Path(folder), hadoop or {})]
         options = ["-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
         options += [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
         arguments = [f"{folder}/warehouse", f"{LOCK_SECONDS}s", str(strict).lower()]

@@ -9,7 +9,7 @@ import hashlib
 import os
 import subprocess
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,6 +74,16 @@ def java_server(
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+def core_site(folder: Path, settings: Mapping[str, str]) -> list[str]:
+    """Where a program finds settings of Hadoop, for its class path; nothing where there are none."""
+    if not settings:
+        return []
+    entries = "".join(f"<property><name>{n}</name><value>{v}</value></property>" for n, v in settings.items())
+    (folder / "site").mkdir()
+    (folder / "site/core-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    return [f"{folder}/site"]
 
 
 def first_line(process: subprocess.Popen[str], folder: Path) -> str:

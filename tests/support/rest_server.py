@@ -7,7 +7,8 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,11 +19,11 @@ from conftest import absent
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
 from tests.oracle.paimon_oracle import PaimonOracle, bundle_jar
-from tests.support.java_server import first_line, java_server
+from tests.support.java_server import core_site, first_line, java_server
 from tests.support.maven_jars import fetched, spark_jars
 
 _SOURCE = Path(__file__).with_name("RestServer.java")
-_NEEDED = ("hadoop-client-", "slf4j-api", "jackson-", "jcl-over", "snappy-java")
+_NEEDED = ("hadoop-client-", "slf4j-api", "jackson-", "jcl-over", "snappy-java", "commons-", "http")
 TOKEN = "a-token"
 
 
@@ -45,6 +46,11 @@ class RestServer:
             "token": TOKEN,
         }
 
+    def give_tokens(self, options: Mapping[str, str], seconds: float) -> None:
+        """Let the files of each table be reached by such options, which end after so long."""
+        ends = int((time.time() + seconds) * 1000)
+        self._reported(" ".join(["token", str(ends), *(f"{key}={value}" for key, value in options.items())]))
+
     def answer_next_commit_with_an_error(self) -> None:
         """The next commit is made, and the answer is an error."""
         self._reported("unclear")
@@ -66,8 +72,15 @@ class RestServer:
 
 
 @contextmanager
-def rest_server() -> Iterator[RestServer]:
+def rest_server(
+    store: str | None = None, *, more_jars: Sequence[str] = (), hadoop: Mapping[str, str] | None = None
+) -> Iterator[RestServer]:
     """Start the server; it ends with the context.
+
+    Args:
+        store: where tables lie, on a store, or in a directory that ends with the server.
+        more_jars: paths of jars that it needs alongside PySpark's: a file system of Hadoop.
+        hadoop: settings of Hadoop, by which it reaches the store.
 
     Raises:
         OSError: there is no Java or no Maven.
@@ -79,9 +92,9 @@ def rest_server() -> Iterator[RestServer]:
         [("com.squareup.okhttp3", "mockwebserver", "4.12.0")],
     )
     of_spark = [jar for jar in spark_jars() if os.path.basename(jar).startswith(_NEEDED)]
-    jars = [bundle_jar("1.4.2"), *found, *of_spark]
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [f"file://{folder}/bear", f"file://{folder}/dlf"]
+        jars = [bundle_jar("1.4.2"), *found, *of_spark, *more_jars, *core_site(Path(folder), hadoop or {})]
+        arguments = [f"file://{folder}/bear", f"file://{folder}/dlf", *([] if store is None else [store])]
         with java_server(_SOURCE, jars, arguments, Path(folder), options=["-Xmx256m"]) as process:
             yield RestServer(*(first_line(process, Path(folder)).rstrip("/") for _ in range(2)), process)
 
