@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.table.table import load_table
+from tests.support.calls import jobs_of
 
 pytestmark = pytest.mark.spark
 
@@ -114,6 +115,27 @@ def test_rows_are_postponed_until_a_compaction(spark: SparkSession, create: Crea
     assert set(buckets_of(table).values()) == {3}
     assert table.to_df().selectExpr("count(*)", "count_if(v = 'c')").first() == (1100, 110)
     assert table.compact() is None
+
+
+def test_rows_whose_buckets_an_option_says_are_written_once(spark: SparkSession, create: Create) -> None:
+    """They go to their buckets at once, not through files that are measured; other partitions' rows wait on."""
+    table = create({"postpone.default-bucket-num": "3", ROWS: "1", "write-only": "true"})
+    table.append(rows_of(spark, 0, 4), **WAITING)
+    with jobs_of(spark) as found:
+        insert(rows_of(spark, 0, 100), table)
+    assert len(found) <= 2  # AQE runs the shuffle as a job of its own; rows that are measured take one more
+    assert {n for (_, bucket), n in buckets_of(table).items() if bucket >= 0} == {3}
+    assert table.to_df().count() == 100
+    table.append(rows_of(spark, 0, 4), **WAITING)
+    table.set_options(**{"postpone.default-bucket-num": "5"})
+    table.append(rows_of(spark, 50, 150, "b"))
+    assert {n for (_, bucket), n in buckets_of(table).items() if bucket >= 0} == {3}
+    assert table.to_df().selectExpr("count(*)", "count_if(v = 'b')").first() == (150, 100)
+    with jobs_of(spark) as found:
+        table.overwrite(rows_of(spark, 0, 50))
+    assert len(found) <= 2
+    assert {n for (_, bucket), n in buckets_of(table).items() if bucket >= 0} == {5}
+    assert table.to_df().count() == 50
 
 
 def test_the_order_of_one_writer_is_kept(spark: SparkSession, create: Create) -> None:

@@ -132,10 +132,11 @@ def write_to_buckets(
     together: bool = False,
     accepts: Callable[[Sequence[TaskMessage]], bool] | None = None,
     merge: KeyedMerge | None = None,
+    prepared: Callable[[TableWrite], TableWrite] = lambda write: write,
 ) -> int | None:
     """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
 
-    The arguments are those of `shuffled_write.write_shuffled`.
+    The arguments are those of `shuffled_write.write_shuffled`; `prepared` says more of the write that was planned.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -152,7 +153,7 @@ def write_to_buckets(
     write = planned(
         table, arrow_schema, overwrite, shuffled=True, assignment=assignment, operation=operation, rows_of=rows_of
     )
-    write = replace(write, stream=stream)
+    write = prepared(replace(write, stream=stream))
     clusters = clusters_writes(table.schema)
     batches = None if clusters else rows_at_hand(df)
     if batches is not None:

@@ -2,8 +2,9 @@
 
 Java: ``PostponeFixedBucketSink``, ``SparkPostponeCompactProcedure``. A partition gets its number of buckets once: by
 the option, else by the rows and bytes that come first. These are measured as Java does it: rows are first written as
-postponed files, which no snapshot refers to, and taken into real buckets from there. Rows travel as Arrow streams, so
-that no value passes through Spark's types.
+postponed files, which no snapshot refers to, and taken into real buckets from there. Where the option says the number
+for all partitions, rows go to their buckets at once. Rows travel as Arrow streams, so that no value passes through
+Spark's types.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from paimon_spark.read.postponed_files import (
 )
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
+from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.rescale import rescale_partitions
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_tasks, run_write
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _FIXED = "postpone.batch-write-fixed-bucket"
+_DEFAULT = "postpone.default-bucket-num"
 _NUMBER = "_PAIMON_NUMBER"
 _NUMBERED_STRUCT = StructType([*PACKED_STRUCT.fields, StructField(_NUMBER, LongType(), False)])
 """Packed rows, and their place among all that are postponed."""
@@ -126,6 +129,19 @@ def _write(
     stream: StreamBatch | None,
 ) -> int | None:
     """Write to real buckets: through files that are measured, then taken in, and deleted."""
+    snapshot = at.find(table.snapshots)
+    entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
+    known = known_buckets(entries)
+    if table.options.value(_DEFAULT) is not None and not known:
+        number = buckets_of_batch(table.options, 0, 0)
+
+        def as_postponed(write: TableWrite) -> TableWrite:
+            return replace(write, plan=replace(write.plan, rows_read=rows_read), owner=table)
+
+        fixed = table.as_if({"bucket": str(number)})
+        return write_to_buckets(
+            df, fixed, overwrite, operation=operation, rows_of=at, stream=stream, prepared=as_postponed
+        )
     staging = _postponed_write(df, table, None, None, at)
     messages = run_tasks(numbered(df), staging)
     staged = [
@@ -139,9 +155,6 @@ def _write(
         delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])
 
     try:
-        snapshot = at.find(table.snapshots)
-        entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
-        known = known_buckets(entries)
         numbers = _numbers(table, known, staged, buckets_of_batch)
         larger = {partition: n for partition, n in numbers.items() if n > known.get(partition, n)}
         if larger and rows_read:  # another snapshot between a read and its write would be a conflict
