@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _PROBE = "import paimon_spark.commit.file_store_commit"  # pulls in whatever tasks need besides PySpark
 _HINT = (
-    "set the environment variable PYSPARK_PYTHON to this interpreter before the session starts: "
-    "os.environ['PYSPARK_PYTHON'] = sys.executable"
+    "call spark.stop(), set the environment variable PYSPARK_PYTHON to a Python that has paimon_spark "
+    "(os.environ['PYSPARK_PYTHON'] = …) and make the session anew"
 )
 
 
@@ -41,6 +41,10 @@ def register(spark: SparkSession) -> None:
         PaimonError: the Python that Spark starts for its workers has no paimon_spark, and this process does not know
             its own interpreter either; the message says what to set.
     """
+    if is_connect(spark):
+        raise_typed_errors_of_connect()
+    else:
+        raise_typed_errors_of_classic()  # what is wrong from here on is said in one line
     _choose_workers(spark)
     if not is_connect(spark):
         from paimon_spark.spark.jvm.warm_up import warm_up  # needs py4j, which a Connect client may lack
@@ -56,7 +60,6 @@ def register(spark: SparkSession) -> None:
         from paimon_spark.spark.source.connect_streams import install_connect_streams  # needs the extra `connect`
 
         install_connect_streams()
-        raise_typed_errors_of_connect()
     else:
         from paimon_spark.spark.hooks.install import install_format  # needs py4j, as above
         from paimon_spark.spark.hooks.stream_sinks import install_stream_sinks
@@ -65,7 +68,6 @@ def register(spark: SparkSession) -> None:
 
         follow_session_stores(spark)
         explain_read_failures()
-        raise_typed_errors_of_classic()
         install_stream_sinks()
         if install_format(spark):
             follow_new_sessions(spark, register)
@@ -107,11 +109,17 @@ def _preparing(
 
 
 def _choose_workers(spark: SparkSession) -> None:
-    """Let the workers of a local session run an interpreter that can import what they are going to be sent."""
+    """Let the workers of a local session run an interpreter that can import what they are going to be sent.
+
+    Those of a cluster run on other machines, or in directories of their own: there a warning says what to do.
+    """
     context = getattr(spark, "_sc", None)  # a Connect session has none
-    if context is None or str(context.master).partition("[")[0] != "local":  # workers of local-cluster have a directory
+    if context is None:
         return
+    local = str(context.master).partition("[")[0] == "local"
     python = shutil.which(context.pythonExec)
+    if python is None and not local:
+        return
     if python is not None and os.path.abspath(python) == os.path.abspath(sys.executable):
         return
     if python is None:
@@ -122,6 +130,9 @@ def _choose_workers(spark: SparkSession) -> None:
             return
         reason = check.stderr.strip().splitlines()[-1:] or ["it ends without a word"]
         wrong = f"Spark's Python workers run {python}, where paimon_spark cannot be imported ({reason[0]})"
+    if not local:
+        _LOG.warning("%s. Unless the workers' machines have another one: %s", wrong, _HINT)
+        return
     if not sys.executable:
         raise PaimonError(f"{wrong}: {_HINT}")
     context.pythonExec = sys.executable  # workers of a local master run here, where this interpreter is

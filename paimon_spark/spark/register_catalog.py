@@ -12,8 +12,10 @@ from paimon_spark.errors import OptionError
 from paimon_spark.metastore.opening import kind_of
 from paimon_spark.spark.register import follow_new_sessions
 from paimon_spark.spark.register import register as register_format
+from paimon_spark.spark.session.active_session import check_session
 from paimon_spark.spark.session.hive_address import with_hive_address
 from paimon_spark.spark.session.session_settings import every_setting, is_connect
+from paimon_spark.spark.session.typed_errors import remember_catalog_name
 from paimon_spark.table.paths import refuse_home
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def register(spark: SparkSession) -> None:
         UnsupportedError: they ask for another kind of catalog than a directory.
         PaimonError: Spark's workers have no paimon_spark; the message says what to set.
     """
+    check_session(spark, "register(spark)")
     register_format(spark)
     for name, options in _official_catalogs(every_setting(spark)):
         if name not in _warehouses.get(spark, {}) and not _has_jar(spark):
@@ -94,15 +97,22 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
 
     Raises:
         UnsupportedError: an option asks for a kind of catalog that is not supported (``metastore="glue"``).
-        OptionError: an option is unknown, or is one of tables.
+        OptionError: an option is unknown, or is one of tables; arguments are in the wrong order.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """
     from paimon_spark.spark.sql.warehouses import remember_catalog
     from paimon_spark.table.catalog_options import check_catalog_options
 
+    check_session(spark, "register_catalog(spark, 'paimon', warehouse=…)")
+    if not isinstance(name, str) or "/" in name or ":" in name:
+        raise OptionError(
+            f"register_catalog takes the name of the catalog, then its directory, and {name!r} is no name: "
+            f"register_catalog(spark, 'paimon', warehouse={name!r})"
+        )
     given = with_hive_address(spark, {key: str(value) for key, value in options.items()})
     check_catalog_options(given)
     register_format(spark)
+    remember_catalog_name(name)
     _say(spark, name, str(warehouse), is_directory=kind_of(given) != "rest")
     if is_connect(spark):
         from paimon_spark.spark.connect.install import install_connect_catalog  # needs the extra `connect`

@@ -119,6 +119,8 @@ _USER_INFO: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*://)[^/@]*@")
 _AZURE_CONTAINER: Final = re.compile(r"^(?:abfss?|wasbs?|az)://([^/@:]+)@", re.IGNORECASE)
 _NEVER_NUMBERS: Final = re.compile(r"key|secret|token|password|account|user|name|id$", re.IGNORECASE)
 _SECRET_NAMES: Final = re.compile(r"key|secret|token|password|credential|sas|connection_string", re.IGNORECASE)
+_NAMES_OF_COLUMNS: Final = re.compile(r"(primary|bucket)-key|(fields|chain-table|orc)\..*", re.IGNORECASE)
+"""Options of tables whose keys look like those of secrets."""
 
 
 def scheme_of(path: str) -> str:
@@ -206,9 +208,13 @@ def secret_values(options: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
     for key, value in options:
         if isinstance(value, Mapping):
             found.update(secret_values(value.items()))
-        elif isinstance(value, str) and len(value) > 3 and _SECRET_NAMES.search(key):
+        elif isinstance(value, str) and len(value) > 3 and _is_secret(key):
             found.add(value)
     return tuple(sorted(found, key=len, reverse=True))
+
+
+def _is_secret(key: str) -> bool:
+    return _SECRET_NAMES.search(key) is not None and not _NAMES_OF_COLUMNS.fullmatch(key)
 
 
 def _finish_s3(translated: dict[str, Any]) -> None:

@@ -20,14 +20,21 @@ def foreign_content(file_io: FileIO, root: str) -> str | None:
     except (PaimonError, OSError):
         return None
     if "_delta_log" in names:
-        return "a Delta Lake table, which format('delta') reads"
+        return _copied("a Delta Lake table", "delta", root)
     if "metadata" in names and "schema" not in names and "snapshot" not in names:
-        return "an Iceberg table, which format('iceberg') reads"
+        return _copied("an Iceberg table", "iceberg", root)
     kinds = {kind for name in names for ending, kind in _ENDINGS.items() if name.endswith(ending)}
     if len(kinds) == 1:
         [kind] = kinds
         return f"a folder of {kind} files, of which PaimonTable.migrate or CALL sys.migrate_table makes a table"
     return None
+
+
+def _copied(kind: str, name: str, root: str) -> str:
+    return (
+        f"{kind}, which migrate does not take over (it takes folders of files alone). Where Spark has the format, "
+        f"spark.read.format('{name}').load('{root}').write.format('paimon').save(…) copies its rows"
+    )
 
 
 def refuse_foreign_folder(file_io: FileIO, root: str) -> None:
@@ -40,4 +47,4 @@ def refuse_foreign_folder(file_io: FileIO, root: str) -> None:
         raise SchemaError(f"{root} is the directory of a database: name a table in it, as in {root}/orders")
     found = foreign_content(file_io, root)
     if found is not None:
-        raise SchemaError(f"No Paimon table can be made at {root}, which is {found}: choose another path")
+        raise SchemaError(f"No Paimon table can be made at {root}, which is {found}. Or choose another path")

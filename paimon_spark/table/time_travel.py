@@ -7,6 +7,8 @@ Equals Java's ``TimeTravelUtil``, ``CoreOptions.startupMode``, ``SchemaValidatio
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -39,6 +41,8 @@ BY_FILE_TIME, BY_CREATION = "from-file-creation-time", "from-creation-timestamp"
 CREATED_AFTER = {BY_CREATION: "scan.creation-time-millis", BY_FILE_TIME: "scan.file-creation-time-millis"}
 """Modes that read only files that are younger than the option says."""
 
+_LOG = logging.getLogger(__name__)
+_CLOCKS_DIFFER_MILLIS = 60_000
 _WATERMARK_PREFIX = "watermark-"
 _NO_WATERMARK = -(2**63)
 _BATCH_IDENTIFIER = 2**63 - 1
@@ -162,6 +166,14 @@ def snapshot_at_time(table: FileStoreTable, time_millis: int) -> Snapshot:
     """
     ids = table.snapshots.ids()
     found = count_until(table.snapshots, ids, time_millis)
+    if found and time_millis > time.time() * 1000 + _CLOCKS_DIFFER_MILLIS:
+        _LOG.warning(
+            "The time %s to read %s as of is in the future: its newest snapshot, %d, is read, and later reads may give "
+            "other rows. Name a snapshot or a tag to stay on one.",
+            time_text(time_millis),
+            table.path,
+            ids[found - 1],
+        )
     if found:
         return table.snapshots.get(ids[found - 1])
     tagged = [tag.snapshot for tag in table.tags.list().values() if tag.snapshot.time_millis <= time_millis]

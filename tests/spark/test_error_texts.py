@@ -324,7 +324,7 @@ def test_only_workers_of_this_machine_get_this_interpreter(master: str, looked_a
 def test_a_process_that_does_not_know_its_interpreter_is_reported_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "")
     context = SimpleNamespace(master="local[2]", pythonExec="/no/python")
-    with pytest.raises(PaimonError, match=r"is not there: set the environment variable PYSPARK_PYTHON"):
+    with pytest.raises(PaimonError, match=r"is not there: call spark\.stop\(\), set the environment variable PYSPARK"):
         _choose_workers(cast("SparkSession", SimpleNamespace(_sc=context)))
 
 

@@ -17,7 +17,7 @@ REPORTED = {
     "a_folder_of_parquet": ("TableNotFoundError", "a folder of Parquet files"),
     "a_folder_of_delta": ("TableNotFoundError", "a Delta Lake table"),
     "a_folder_of_iceberg": ("TableNotFoundError", "an Iceberg table"),
-    "a_save_into_a_folder_of_files": ("SchemaError", "choose another path"),
+    "a_save_into_a_folder_of_files": ("SchemaError", "Or choose another path"),
     "a_save_into_a_database": ("SchemaError", "is the directory of a database"),
     "a_home_directory": ("PaimonError", "os.path.expanduser"),
     "a_stream_from_a_wrong_mode": ("OptionError", "'nonsense'"),

@@ -190,3 +190,15 @@ def test_a_table_travels_to_tasks(table: FileStoreTable) -> None:
     assert copy.schema == table.schema.with_options({**table.schema.options, "scan.snapshot-id": "6"})
     assert resolve_snapshot(copy) == table.snapshots.get(6)
     assert len(pickle.dumps(table)) < 4000
+
+
+def test_a_time_in_the_future_reads_the_newest_snapshot_and_says_so(
+    table: FileStoreTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert resolved(table, timestamp_millis=str(TIMES[5])) == 5
+    assert not [record for record in caplog.records if "in the future" in record.message]
+    assert resolved(table, timestamp="2999-01-01 00:00:00") == 8
+    [said] = [record.message for record in caplog.records if "in the future" in record.message]
+    assert "2999-01-01" in said
+    assert "its newest snapshot, 8, is read" in said
+    assert "Name a snapshot or a tag" in said

@@ -132,6 +132,7 @@ def _starting(plain: Callable[..., Any], partition_by: Callable[..., Any]) -> Ca
         queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
+        __tracebackhide__ = True
         keep_replaced_source_out_of_log(self._spark)
         _with_arguments(self, format, outputMode, partitionBy, queryName, options)
         if not is_paimon(self, (), {}):
@@ -160,6 +161,7 @@ def _to_table(
         queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
+        __tracebackhide__ = True
         keep_replaced_source_out_of_log(self._spark)
         _with_arguments(self, format, outputMode, partitionBy, queryName, options)
         spark: Any = self._spark

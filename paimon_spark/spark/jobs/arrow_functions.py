@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.util import PythonEvalType
 
+from paimon_spark.spark.session.cut_frames import cut_batches
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.session.session_settings import is_connect
 
@@ -15,10 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_Batches = Iterator[pa.RecordBatch]
 
-def map_in_arrow(
-    rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType
-) -> DataFrame:
+
+def map_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], schema: StructType) -> DataFrame:
     """Return the rows that a function makes of batches; ``DataFrame.mapInArrow`` would ask for pandas, unused.
 
     Args:
@@ -27,6 +29,7 @@ def map_in_arrow(
         schema: of the new rows.
     """
     spark = rows.sparkSession
+    function = partial(_cut, function)
     if is_connect(spark):
         return rows.mapInArrow(function, schema)
     from pyspark.sql import DataFrame
@@ -34,6 +37,10 @@ def map_in_arrow(
     udf = _created(spark)(function, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     called = udf(*(rows[name] for name in rows.columns))
     return DataFrame(java_frame(rows).mapInArrow(called._jc, False, None), spark)
+
+
+def _cut(function: Callable[[_Batches], _Batches], batches: _Batches) -> _Batches:
+    return cut_batches(function(batches))
 
 
 def _created(spark: SparkSession) -> Any:

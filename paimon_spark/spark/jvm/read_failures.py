@@ -48,6 +48,7 @@ def explain_read_failures() -> None:
 def _explaining(plain: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def explaining(*arguments: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
         try:
             return plain(*arguments, **named)
         except PySparkException as error:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from paimon_spark.spark.session.cut_frames import cutting
+
 _PLAIN = "_paimon_plain"
 
 
@@ -20,7 +22,7 @@ def wrap_method(kind: Any, name: str, around: Callable[[Callable[..., Any]], Cal
     found = getattr(kind, name, None)
     if found is None or hasattr(found, _PLAIN):
         return
-    method = wraps(found)(around(found))
+    method = wraps(found)(cutting(around(found)))
     setattr(method, _PLAIN, found)
     setattr(kind, name, method)
 

@@ -32,8 +32,8 @@ _INSTEAD: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(
         ("readchangefeed", "readchangedata", "startingversion", "startingtimestamp", "start-snapshot-id"),
-        "'incremental-between' = '1,5' reads the changes after one snapshot or tag up to another, "
-        "'incremental-between-timestamp' those between two times",
+        "'incremental-between' = '1,5' reads the changes after one snapshot or tag up to another, as "
+        "PaimonTable.changes(1, 5) does, and 'incremental-between-timestamp' those between two times",
     ),
 }
 

@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.cut_frames import cutting
 from paimon_spark.spark.session.pyspark_members import java_state, jvm_of
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.session.unlogged import unlogged
@@ -162,6 +163,7 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(plain)
     def remembering(self: Any, source: str) -> Any:
+        __tracebackhide__ = True
         self._paimon_format = source
         # readers find their source without, and Connect looks for none in a thread
         session = getattr(self, "_spark", None) if type(self).__name__.endswith("Writer") else None
@@ -177,8 +179,10 @@ def _carrying(plain: Callable[..., Any], more: Mapping[str, str]) -> Callable[..
 
     @wraps(plain)
     def carrying(self: Any, *arguments: Any, **named: Any) -> Any:
+        __tracebackhide__ = True  # IPython leaves such frames out
         if is_paimon(self, arguments, named):
             self.options(**settings_option(_session_of(self), more))
+            return cutting(plain)(self, *arguments, **named)
         return plain(self, *arguments, **named)
 
     return carrying

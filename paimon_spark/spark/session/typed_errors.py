@@ -11,6 +11,7 @@ import functools
 import re
 from collections import OrderedDict
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, cast
 
 from pyspark.errors import PySparkException
@@ -29,10 +30,35 @@ _RAISED = re.compile(
 _PLANNED = re.compile(r"Python data source `?paimon`?: (\w+): (.+?)(?: SQLSTATE: \w+)?(?:\n\nJVM|\Z)", re.DOTALL)
 _NAMED = re.compile(r"(\w+Error): (.+)", re.DOTALL)
 """As proxies hand it to Java."""
+_NO_MODULE = re.compile(
+    r"ModuleNotFoundError: No module named '(?:paimon_spark|pyspark_paimon|pyarrow|numpy|fastavro|fsspec)"
+)
+_NO_PACKAGE = (
+    "The Python of Spark's workers cannot import paimon_spark ({}). Install it there, on every node; or, where another "
+    "Python has it, call spark.stop(), set os.environ['PYSPARK_PYTHON'] to that Python and make the session anew (on "
+    "Spark Connect: the server). docs/deployment.md says what goes where"
+)
+_NOT_REGISTERED = (
+    "This session does not know format('paimon'): call paimon_spark.register(spark), which repairs that or says what "
+    "to do"
+)
+_NO_CATALOG = re.compile(
+    r"(?:REQUIRES_SINGLE_PART_NAMESPACE.*got identifier|TABLE_OR_VIEW_NOT_FOUND[^`]*|SCHEMA_NOT_FOUND[^`]*"
+    r"`spark_catalog`\.)\s*`([^`]+)`",
+    re.DOTALL,
+)
+"""Errors of Spark's about a name whose first part may be the catalog that was meant."""
 _MARK = "_paimon_gives_types"
 _MOST = 256
 _reported: OrderedDict[str, str] = OrderedDict()
 """Text of errors that were handed to Java without their names -> name."""
+_catalogs: set[str] = set()
+"""The names of catalogs that were registered in this process."""
+
+
+def remember_catalog_name(name: str) -> None:
+    """Let errors about names that are nearly this one's say so."""
+    _catalogs.add(name)
 
 
 def remember_error(error: PaimonError) -> None:
@@ -58,12 +84,28 @@ def typed_error(error: PySparkException) -> PySparkException:
         name, sentence = named.groups()
     elif first in _reported:
         name, sentence = _reported[first], first
+    elif (lacking := _NO_MODULE.search(text)) is not None and "paimon" in text:
+        name, sentence = PaimonError.__name__, _NO_PACKAGE.format(f"{lacking.group()}'")
+    elif "DATA_SOURCE_NOT_FOUND" in first and re.search(r"data source: `?paimon\b", first):
+        name, sentence = PaimonError.__name__, _NOT_REGISTERED
     else:
-        return error
+        return _with_catalog(error, first)
     kind = class_named(name)
     if kind is None:
         return error
     return _made(kind, error, re.sub(r" SQLSTATE: \w+\s*$", "", sentence.strip()))
+
+
+def _with_catalog(error: PySparkException, text: str) -> PySparkException:
+    """Return an error about a name of Spark's, with the catalog of ours that was probably meant."""
+    found = _NO_CATALOG.search(text)
+    meant = get_close_matches(found.group(1), _catalogs - {found.group(1)}, 1) if found is not None else ()
+    if found is None or not meant:
+        return error
+    condition = re.match(r"\s*(\[\S+\])", text)
+    head = f"{condition.group(1)} " if condition else ""
+    sentence = f"{head}There is neither a catalog nor a database `{found.group(1)}`. Did you mean catalog `{meant[0]}`?"
+    return _told(error, _renamed(cast("Any", _own_class(error))), sentence)
 
 
 def class_named(name: str) -> type[PaimonError] | None:
@@ -78,9 +120,16 @@ def failed_file_error(error: PySparkException, kind: type[PaimonError], sentence
 
 
 def _made(kind: type[PaimonError], error: PySparkException, text: str) -> PySparkException:
-    own = captured.CapturedException if isinstance(error, captured.UnknownException) else type(error)
-    both: Any = _both(cast("Any", kind), cast("Any", own))
-    made: Any = both.__new__(both, text)
+    return _told(error, _both(cast("Any", kind), cast("Any", _own_class(error))), text)
+
+
+def _own_class(error: PySparkException) -> type[PySparkException]:
+    return captured.CapturedException if isinstance(error, captured.UnknownException) else type(error)
+
+
+def _told(error: PySparkException, kind: Any, text: str) -> PySparkException:
+    """Return an error with what is known of another one, of a class and with a text of its own."""
+    made: Any = kind.__new__(kind, text)
     made.__dict__.update(error.__dict__)
     made.args = (text,)
     for note in getattr(error, "__notes__", ()):
@@ -88,6 +137,13 @@ def _made(kind: type[PaimonError], error: PySparkException, text: str) -> PySpar
             made.add_note(note)
     found: PySparkException = made
     return found
+
+
+@functools.cache
+def _renamed(spark: Any) -> Any:
+    """A class of Spark's whose text is what it was given."""
+    members = {"__str__": lambda self: str(self.args[0]), "__module__": spark.__module__}
+    return type(spark.__name__, (spark,), members)
 
 
 @functools.cache
@@ -111,6 +167,7 @@ def raise_typed_errors_of_classic() -> None:
 
     @functools.wraps(own)
     def convert(error: Any) -> Any:
+        __tracebackhide__ = True
         found = own(error)
         known = isinstance(found, PySparkException) and not isinstance(found, captured.UnknownException)
         return typed_error(found) if known else found
@@ -128,6 +185,7 @@ def raise_typed_errors_of_connect() -> None:
 
 def _handling(own: Callable[..., Any]) -> Callable[..., Any]:
     def handle(self: Any, *given: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
         try:
             own(self, *given, **named)
         except PySparkException as error:

@@ -33,6 +33,7 @@ def install_connect_streams() -> None:
 def _starting(plain: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def start(self: Any, path: str | None = None, tableName: str | None = None, **given: Any) -> Any:
+        __tracebackhide__ = True
         if not is_paimon(self, (), {"format": given.get("format")}):
             return plain(self, path=path, tableName=tableName, **given)
         if tableName is not None:

@@ -56,6 +56,7 @@ def _wrap(writer: Any, move: Callable[[Any], bool], mode_of: Callable[[Any], str
         partitionBy: str | list[str] | None = None,
         **options: Any,
     ) -> None:
+        __tracebackhide__ = True
         if format is not None:
             self.format(format)
         if partitionBy is not None:

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.spark.columns.arrow_cast import convert_batches
+from paimon_spark.spark.session.cut_frames import cut_batches
 from paimon_spark.spark.source.split_packing import even_batches, pack_splits
 from paimon_spark.spark.source.worker_process import speed_up_worker
 
@@ -69,7 +70,7 @@ class PaimonReader(DataSourceReader):
         if not isinstance(partition, PaimonPartition):
             return iter(())  # what Spark makes of an empty list of partitions
         rows = (batch for split in partition.splits for batch in self._rows(split))
-        return convert_batches(even_batches(rows), self._names, self._target)
+        return cut_batches(convert_batches(even_batches(rows), self._names, self._target))
 
     def batches_of(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
         """The rows of one split in Spark's own Arrow types, in batches as they come: for the driver."""

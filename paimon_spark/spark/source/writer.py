@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from paimon_spark.spark.session.cut_frames import cutting
 from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class PaimonWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Called in every attempt, also without rows; one attempt per task is committed."""
         context = TaskContext.get()
-        return PaimonCommitMessage(self._write.write_task(iterator, context.partitionId() if context else 0))
+        write_task = cutting(self._write.write_task)
+        return PaimonCommitMessage(write_task(iterator, context.partitionId() if context else 0))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all that the tasks wrote one snapshot. Called once, on the driver.

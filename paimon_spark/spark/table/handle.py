@@ -127,6 +127,7 @@ def method_of(
 
     @wraps(method)
     def call(self: HasHandle, /, *arguments: _P.args, **named: _P.kwargs) -> _R:
+        __tracebackhide__ = True
         return method(part(self._table), *arguments, **named)
 
     shown = signature(method)

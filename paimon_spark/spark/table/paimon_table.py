@@ -16,7 +16,7 @@ from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_sche
 from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_as_is, write_shuffled
 from paimon_spark.spark.register import register
-from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.active_session import activate, check_session
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.session.typed_errors import class_named
 from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
@@ -79,10 +79,7 @@ class PaimonTable:
         Raises:
             TableNotFoundError: there is no table.
         """
-        if isinstance(spark, str):
-            raise OptionError(
-                f"PaimonTable.for_path takes the session first, then the path: for_path(spark, '{spark}')"
-            )
+        check_session(spark, "PaimonTable.for_path(spark, path)")
         register(spark)
         request = read_request({"path": path, **option_keys(options)})
         table = cls(spark, request.path, request.options)
@@ -118,6 +115,9 @@ class PaimonTable:
         Raises:
             SchemaError: there is a table, or no table can be made of these columns and options.
         """
+        check_session(spark, "PaimonTable.create(spark, path, columns)")
+        if isinstance(schema, str) and is_path_name(schema):
+            raise OptionError(f"PaimonTable.create takes the path before the columns, and '{schema}' is a path")
         given = dict(write_request({"path": path, **option_keys(options or {})}, overwrite=False).options)
         name = parse_table_path(table_path({"path": path}))
         if ignore_if_exists and table_exists(name.root, options=given):
@@ -190,10 +190,7 @@ class PaimonTable:
         Raises:
             TableNotFoundError: there is no such table, or no such catalog.
         """
-        if isinstance(spark, str):
-            raise OptionError(
-                f"PaimonTable.for_name takes the session first, then the name: for_name(spark, '{spark}')"
-            )
+        check_session(spark, "PaimonTable.for_name(spark, name)")
         found = named_table(spark, name)
         if found is None or not found.exists():
             raise unknown_table(spark, name)

@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
+from paimon_spark.spark.session.active_session import check_session
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
 from paimon_spark.spark.statements.copy_statements import is_copy
@@ -82,6 +83,7 @@ def sql(
         UnsupportedError: what Paimon or this function does not know; the message names what to use.
         PaimonError: of the table, as the methods of `PaimonTable` raise it.
     """
+    check_session(spark, "paimon_spark.sql(spark, statement)")
     if spark not in _registered:
         register(spark)
         _registered.add(spark)

@@ -1,0 +1,136 @@
+"""Errors of Spark's that users meet in their first minutes: one sentence of ours, with what to do."""
+
+import logging
+import sys
+import traceback
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors.exceptions import connect
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.errors import DataError, OptionError, PaimonError
+from paimon_spark.spark.register import _choose_workers
+from paimon_spark.spark.session.cut_frames import cut_batches, cutting
+from paimon_spark.spark.session.typed_errors import remember_catalog_name, typed_error
+from paimon_spark.storage.store_options import secret_values
+
+WORKER = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/x/pyspark.zip/pyspark/serializers.py", line 483, in loads
+    return cloudpickle.loads(obj, encoding=encoding)
+ModuleNotFoundError: No module named 'paimon_spark'
+ SQLSTATE: 38000"""
+SINGLE = (
+    "[REQUIRES_SINGLE_PART_NAMESPACE] spark_catalog requires a single-part namespace, but got identifier "
+    "`piamon`.`db`.`k`. SQLSTATE: 42K05"
+)
+NO_TABLE = (
+    "[TABLE_OR_VIEW_NOT_FOUND] The table or view `piamon`.`k` cannot be found. Verify the spelling and correctness of "
+    "the schema and catalog.\nSearch path: [`system`.`builtin`, `spark_catalog`.`default`]. SQLSTATE: 42P01"
+)
+NO_SCHEMA = (
+    "[SCHEMA_NOT_FOUND] The schema `spark_catalog`.`piamon` cannot be found. Verify the spelling. SQLSTATE: 42704"
+)
+
+
+@pytest.mark.parametrize("kind", [PythonException, connect.PythonException])
+def test_workers_without_the_package(kind: Any) -> None:
+    error = typed_error(kind(WORKER))
+    assert isinstance(error, PaimonError)
+    assert isinstance(error, kind)
+    text = str(error)
+    assert "\n" not in text
+    assert "No module named 'paimon_spark'" in text
+    assert "spark.stop()" in text
+    assert "PYSPARK_PYTHON" in text
+
+
+def test_a_module_of_the_user_stays_the_users() -> None:
+    error = PythonException(WORKER.replace("paimon_spark", "their_module"))
+    assert typed_error(error) is error
+
+
+def test_a_format_that_is_not_registered() -> None:
+    text = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: paimon. Make sure the provider name is correct."
+    error = typed_error(AnalysisException(text))
+    assert isinstance(error, PaimonError)
+    assert "paimon_spark.register(spark)" in str(error)
+    other = AnalysisException(text.replace("paimon", "delta"))
+    assert typed_error(other) is other
+
+
+@pytest.mark.parametrize("text", [SINGLE, NO_TABLE, NO_SCHEMA])
+@pytest.mark.parametrize("kind", [AnalysisException, connect.AnalysisException])
+def test_a_misspelt_catalog(kind: Any, text: str) -> None:
+    remember_catalog_name("paimon")
+    error = typed_error(kind(text))
+    assert isinstance(error, kind)
+    assert str(error).startswith(text[: text.index("]") + 1])
+    assert str(error).endswith("There is neither a catalog nor a database `piamon`. Did you mean catalog `paimon`?")
+    for other in ("`sales`", "`paimon`"):
+        plain = kind(text.replace("`piamon`", other))
+        assert typed_error(plain) is plain
+
+
+SPARK = cast("Any", SimpleNamespace(createDataFrame=None))
+ORDERS = {
+    "register": lambda: paimon_spark.register(cast("Any", "paimon")),
+    "register_catalog": lambda: paimon_spark.register_catalog(cast("Any", "paimon"), SPARK, warehouse="/wh"),
+    "name and warehouse": lambda: paimon_spark.register_catalog(SPARK, "/data/wh", warehouse="paimon"),
+    "sql": lambda: paimon_spark.sql(cast("Any", "SELECT 1"), SPARK),
+    "for_path": lambda: paimon_spark.PaimonTable.for_path(cast("Any", "/wh/db.db/t"), SPARK),
+    "for_name": lambda: paimon_spark.PaimonTable.for_name(cast("Any", "paimon.db.t"), SPARK),
+    "create": lambda: paimon_spark.PaimonTable.create(cast("Any", "/wh/db.db/t"), SPARK, "id int"),
+    "columns": lambda: paimon_spark.PaimonTable.create(SPARK, "id int", "/wh/db.db/t"),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_arguments_in_the_wrong_order(name: str) -> None:
+    with pytest.raises(OptionError, match=r"takes the (session first|name of the catalog|path before)"):
+        ORDERS[name]()
+
+
+def test_workers_of_a_cluster_get_a_warning(caplog: pytest.LogCaptureFixture, tmp_path: Any) -> None:
+    empty = tmp_path / "python"
+    empty.write_text("#!/bin/sh\necho ModuleNotFoundError >&2; exit 1\n")
+    empty.chmod(0o755)
+    for master, python in (("spark://host:7077", str(empty)), ("spark://host:7077", sys.executable)):
+        context = SimpleNamespace(master=master, pythonExec=python)
+        with caplog.at_level(logging.WARNING):
+            _choose_workers(cast("SparkSession", SimpleNamespace(_sc=context)))
+        assert context.pythonExec == python
+    [said] = [record.message for record in caplog.records]
+    assert f"run {empty}, where paimon_spark cannot be imported" in said
+    assert "call spark.stop(), set the environment variable PYSPARK_PYTHON" in said
+
+
+def _deep(depth: int) -> Any:
+    if depth:
+        return _deep(depth - 1)
+    try:
+        raise ValueError("what lies below")
+    except ValueError as error:
+        raise DataError("a sentence") from error
+
+
+def test_inner_frames_are_cut() -> None:
+    def batches() -> Any:
+        yield 1
+        yield _deep(9)
+
+    for deed in (lambda: cutting(_deep)(9), lambda: list(cut_batches(batches()))):
+        with pytest.raises(DataError) as caught:
+            deed()
+        printed = "".join(traceback.format_exception(caught.value))
+        assert "in _deep" not in printed
+        assert "what lies below" not in printed
+
+
+def test_lists_of_columns_are_no_secrets() -> None:
+    given = {"primary-key": "['id']", "bucket-key": "idno", "fields.a.nested-key": "keys", "s3.secret-key": "hush"}
+    assert secret_values(given.items()) == ("hush",)
