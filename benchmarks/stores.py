@@ -2,8 +2,9 @@
 
 `python -m benchmarks.stores` starts moto in a process of its own (`store_server.py`), which counts and delays, and runs
 the statements of a person at a prompt, warm, and a job's over `--rows` rows. `--official JAR` runs the same by the
-official connector through s3a, in a session of its own afterwards (`--official-python`: an interpreter with the PySpark
-that the jar is made for; start this one with the same). Both have Hadoop's s3a (Maven fetches `hadoop-aws` once).
+official connector through s3a, in a session and on a server of its own, statement by statement in turn, so that both
+meet the same load (`--official-python`: an interpreter with the PySpark that the jar is made for; start this one with
+the same). Both have Hadoop's s3a (Maven fetches `hadoop-aws` once).
 "alone s" is how long at least one request was under way without moto's own work: moto is slow with large objects.
 """
 
@@ -15,7 +16,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,8 @@ def measure(server: Server, name: str, run: Callable[[], object], found: dict[st
         "sent": counted.sent_bytes,
         "received": counted.received_bytes,
     }
-    print(f"  {name}: {found[name]}", file=sys.stderr, flush=True)
+    print(json.dumps([name, found[name]]), flush=True)
+    sys.stdin.readline()  # the other one's turn
 
 
 def statements(spark: Any, server: Server) -> dict[str, Row]:
@@ -158,13 +161,52 @@ def job(spark: Any, server: Server, rows: int) -> dict[str, Row]:
     return found
 
 
-def _worker(url: str, rows: int, official: str | None) -> dict[str, Row]:
+def _work(url: str, rows: int, official: str | None) -> None:
+    """Measure one connector: a line of JSON for each statement, a line of input before the next."""
+    sys.stdin.readline()
     server = Server(url)
     spark = session("official" if official else "ours", server, official)
     try:
-        return statements(spark, server) | (job(spark, server, rows) if rows else {})
+        statements(spark, server)
+        if rows:
+            job(spark, server, rows)
     finally:
         spark.stop()
+
+
+@contextmanager
+def _worker(python: str, rows: int, official: str | None) -> Iterator[subprocess.Popen[str]]:
+    """A process that measures one connector, with a server of its own."""
+    with running() as server:
+        command = [python, "-m", "benchmarks.stores", "--worker", server.url, "--rows", str(rows)]
+        command += ["--official", official] if official else []
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as worker:
+            try:
+                yield worker
+            finally:
+                worker.terminate()
+
+
+def in_turn(workers: list[subprocess.Popen[str]]) -> list[dict[str, Row]]:
+    """What each worker found, one statement of each at a time."""
+    found: list[dict[str, Row]] = [{} for _ in workers]
+    at_work = list(range(len(workers)))
+    while at_work:
+        for n in list(at_work):
+            answers, turns = workers[n].stdout, workers[n].stdin
+            assert answers is not None
+            assert turns is not None
+            turns.write("\n")
+            turns.flush()
+            line = next((line for line in answers if line.startswith("[")), "")
+            if not line:
+                at_work.remove(n)
+                continue
+            name, row = json.loads(line)
+            found[n][name] = row
+            print(f"  {('ours', 'official')[n]}: {name}: {row}", file=sys.stderr, flush=True)
+    return found
 
 
 def _cell(row: Row | None) -> str:
@@ -181,20 +223,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000, help="of the job; 0 leaves it out")
     parser.add_argument("--official", help="the official connector's jar")
     parser.add_argument("--official-python", default=sys.executable)
-    parser.add_argument("--worker", help="the URL of a server: measure one connector, and print JSON")
+    parser.add_argument("--worker", help="the URL of a server: measure one connector, by the turns of standard input")
     given = parser.parse_args()
     if given.worker:
-        print(json.dumps(_worker(given.worker, given.rows, given.official)))
+        _work(given.worker, given.rows, given.official)
         return
-    results: list[dict[str, Row]] = []
-    for official in [None, *([given.official] if given.official else [])]:
-        with running() as server:
-            python = given.official_python if official else sys.executable
-            command = [python, "-m", "benchmarks.stores", "--worker", server.url, "--rows", str(given.rows)]
-            command += ["--official", official] if official else []
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
-            results.append(json.loads(done.stdout.strip().splitlines()[-1]))
-    ours, theirs = results[0], results[1] if len(results) > 1 else {}
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_worker(sys.executable, given.rows, None))]
+        if given.official:
+            workers.append(stack.enter_context(_worker(given.official_python, given.rows, given.official)))
+        ours, theirs = [*in_turn(workers), {}][:2]
     print("| statement | requests | s | alone s | MB | official: requests | s | alone s | MB | ratio of s |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, row in ours.items():

@@ -309,7 +309,7 @@ class FsspecFileIO(FileIO):
 
     @named
     def fetch(self, path: str) -> Fetch | None:
-        """Begin to read an object; None where the client of the store can only wait."""
+        """Begin to read an object; None where that gains nothing."""
         return store_requests.fetch_whole(self.filesystem(path), self.scheme, self._key(path), path, self.secrets())
 
     @named

@@ -98,6 +98,7 @@ def _file_system() -> type[Any]:
         """The client's file system with names taken as they are, whole files and bounded waits."""
 
         client: Any
+        reads_in_threads = True
 
         def __init__(self, host: str | None = None, port: int | None = None, **config: str) -> None:
             super().__init__(host, port, **config)

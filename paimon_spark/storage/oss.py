@@ -16,6 +16,8 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.storage import silence
 
 _FORBID: Final = {"x-oss-forbid-overwrite": "true"}
+_STANDARD_RANGES: Final = {"x-oss-range-behavior": "standard"}
+"""Without it OSS answers a range that begins behind the end with the whole object."""
 _PART_BYTES: Final = 16 * 1024 * 1024
 _SILENT_SECONDS: Final = 8
 """After so long without an answer a request is given up, and sent again."""
@@ -32,6 +34,8 @@ class OssFiles(_Any):  # type: ignore[misc]
     """ossfs's file system with files that appear whole."""
 
     protocol = "oss"
+    reads_in_threads = True
+    """Its client can only wait (`sized_object.fetch`)."""
     hurried = False
     """Whether the store is silent: then a request is sent once, and waits shortly."""
 
@@ -154,7 +158,7 @@ class OssFiles(_Any):  # type: ignore[misc]
         """The bytes of an object, or of a part of it; ``end`` is not among them."""
         bucket, key = self.split_path(path)
         part = None if start is None and end is None else (start or 0, None if end is None else end - 1)
-        asked = {"bucket": bucket, "byte_range": part}
+        asked = {"bucket": bucket, "byte_range": part, "headers": None if part is None else _STANDARD_RANGES}
         return self._read(lambda: self._call_oss("get_object", key, **asked).read())
 
     def get_object(self, path: str, start: int, end: int) -> Any:

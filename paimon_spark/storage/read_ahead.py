@@ -1,8 +1,8 @@
 """Bytes of objects that are asked for before they are needed, many at once: a store far away answers late, not slowly.
 
 `RangesAhead` is for the column chunks of one file, whose order its reader tells; `FilesAhead` for small files that are
-read one after the other. What waits in memory is bounded, however slow a store or a reader is. Only stores whose client
-sends requests without waiting for them take part (`FileIO.fetch`), so no threads are needed. Runs in tasks.
+read one after the other. What waits in memory is bounded, however slow a store or a reader is. `FileIO.fetch`
+begins a request: most clients send it without waiting for the answer, threads wait for those of others. Runs in tasks.
 """
 
 from __future__ import annotations

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from paimon_spark.storage import silence
-from paimon_spark.storage.read_ahead import SMALL_FILE_BYTES, Fetch, Range, RangesAhead, check_size
+from paimon_spark.storage.read_ahead import (
+    REQUESTS_AT_ONCE,
+    SMALL_FILE_BYTES,
+    Fetch,
+    Range,
+    RangesAhead,
+    check_size,
+)
 from paimon_spark.storage.store_errors import NamedErrorsFile, translated
 
-SIZED: Final = frozenset({"s3", "gs", "abfs"})
+SIZED: Final = frozenset({"s3", "gs", "abfs", "oss"})
 """Schemes whose objects are opened by their size."""
+FETCHED: Final = SIZED | {"hdfs"}
+"""Schemes whose small files are asked for before they are read."""
 _AHEAD_BYTES: Final = 32 << 20
 
 
@@ -106,13 +117,27 @@ class SizedFile(pa.PythonFile):  # type: ignore[misc]
 
 
 def can_fetch(store: Any) -> bool:
-    """Whether fsspec's file system sends requests without waiting for their answers."""
+    """Whether fsspec's file system sends requests without waiting for their answers, or lets threads wait for them."""
+    if getattr(store, "reads_in_threads", False):
+        return True
     return bool(getattr(store, "async_impl", False)) and not getattr(store, "asynchronous", False)
 
 
 def fetch(store: Any, key: str, start: int | None = None, end: int | None = None, **asked: Any) -> Fetch:
     """Begin to read bytes of an object."""
+    if getattr(store, "reads_in_threads", False):
+        return _threads().submit(store.cat_file, key, start=start, end=end, **asked)
     return asyncio.run_coroutine_threadsafe(store._cat_file(key, start=start, end=end, **asked), store.loop)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads of this process that wait for answers."""
+    return ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="paimon-fetch")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 class NamedFetch:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES
 from paimon_spark.storage.file_status import FileStatus
 from paimon_spark.storage.read_ahead import Fetch
-from paimon_spark.storage.sized_object import SIZED, NamedFetch, SizedFile, SizedObject, can_fetch, fetch
+from paimon_spark.storage.sized_object import FETCHED, SIZED, NamedFetch, SizedFile, SizedObject, can_fetch, fetch
 from paimon_spark.storage.store_errors import NamedErrorsFile
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -50,8 +50,8 @@ def read_whole(store: Any, scheme: str, key: str) -> bytes:
 
 
 def fetch_whole(store: Any, scheme: str, key: str, path: str, secrets: tuple[str, ...]) -> Fetch | None:
-    """Begin to read an object with one request; None where the client of the store can only wait."""
-    if scheme not in SIZED or not can_fetch(store):
+    """Begin to read an object with one request; None where that gains nothing."""
+    if scheme not in FETCHED or not can_fetch(store):
         return None
     return NamedFetch(fetch(store, key, **_in_one(store, scheme)), store, path, secrets)
 

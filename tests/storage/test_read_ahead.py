@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -22,6 +25,7 @@ from paimon_spark.storage.read_ahead import REQUESTS_AT_ONCE, FilesAhead, Ranges
 from paimon_spark.storage.sized_object import NamedFetch
 from paimon_spark.storage.store_requests import open_object
 from tests.support.seeds import chance
+from tests.support.store_servers import store_server
 
 DATA = random.Random(7).randbytes(4 << 20)
 
@@ -277,3 +281,61 @@ def test_errors_come_to_the_reader_of_the_file() -> None:
     with pytest.raises(StorageDeniedError, match=r"s3://b/f.*key \*\*\*") as caught:
         NamedFetch(failed, None, "s3://b/f", ("hidden",)).result()
     assert isinstance(caught.value, StorageError)
+
+
+class Noted:
+    """Wraps the reads of a store; notes how many were under way at once."""
+
+    def __init__(self, read: Callable[..., bytes]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self.calls = self._now = self.most = 0
+
+    def __call__(self, *given: object, **named: object) -> bytes:
+        with self._lock:
+            self._now += 1
+            self.calls += 1
+            self.most = max(self.most, self._now)
+        time.sleep(0.05)  # a store far away
+        found = self._read(*given, **named)
+        with self._lock:
+            self._now -= 1
+        return found
+
+
+@pytest.mark.parametrize("store", ["oss", pytest.param("hdfs", marks=pytest.mark.thorough)])
+def test_clients_that_can_only_wait_are_asked_by_threads(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with store_server(store) as server:
+        file_io = FileIO.for_path(server.root, server.options)
+        sizes = {f"{server.root}/few/{n}": 100 + n for n in range(20)}
+        for path, size in sizes.items():
+            file_io.write_bytes(path, bytes(size))
+        noted = Noted(file_io.filesystem(server.root).cat_file)  # type: ignore[attr-defined]
+        monkeypatch.setattr(file_io.filesystem(server.root), "cat_file", noted)  # type: ignore[attr-defined]
+        ahead = FilesAhead(file_io, sizes.items())
+        for path, size in sizes.items():
+            with ahead.open_input(path, size) as file:
+                assert file.read() == bytes(size)
+        assert (noted.calls, noted.most) == (20, REQUESTS_AT_ONCE)
+        gone = FilesAhead(file_io, [(f"{server.root}/few/none", 3)])
+        with pytest.raises(FileNotFoundError, match="few/none"):
+            gone.open_input(f"{server.root}/few/none", 3)
+
+
+def test_a_large_object_of_oss_is_read_in_ranges_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with store_server("oss") as server:
+        file_io = FileIO.for_path(server.root, server.options)
+        path = f"{server.root}/large"
+        file_io.write_bytes(path, DATA)
+        noted = Noted(file_io.filesystem(server.root).cat_file)  # type: ignore[attr-defined]
+        monkeypatch.setattr(file_io.filesystem(server.root), "cat_file", noted)  # type: ignore[attr-defined]
+        monkeypatch.setattr(file_io.filesystem(server.root), "info", None)  # type: ignore[attr-defined]
+        with file_io.open_input(path, len(DATA)) as file:
+            file.expect([[(0, len(DATA))]], 4 << 20, 1 << 20)
+            assert file.read() == DATA
+        assert (noted.calls, noted.most) == (4, 4)
+        cut = len(DATA) + 100
+        with file_io.open_input(path, cut) as file:
+            file.seek(len(DATA) + 10)
+            with pytest.raises(StorageError):
+                file.read(20)

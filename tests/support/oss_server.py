@@ -125,6 +125,10 @@ class _Handler(BaseHTTPRequestHandler):
         first, _, last = part.partition("-")
         start = int(first) if first else max(len(data) - int(last), 0)
         end = min(int(last) + 1, len(data)) if first and last else len(data)
+        if start >= len(data):
+            if self.headers.get("x-oss-range-behavior") == "standard":
+                raise OssError(416, "InvalidRange")
+            return 200, headers, data  # as OSS does
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(data)}"
         return 206, headers, data[start:end]
 
