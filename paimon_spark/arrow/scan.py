@@ -24,6 +24,7 @@ from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS
 
 if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _BUFFERED_BYTES = 64 << 20
 """What one split has ready that nobody has taken yet."""
+_WHOLE = (1 << 20, _BUFFERED_BYTES)
+"""Most rows and bytes of a batch where the result is kept as a whole: fewer of them take a tenth less."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class Scan:
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as a table."""
-        return self.to_reader().read_all()
+        return pa.Table.from_batches(self._batches(_WHOLE), self.schema)
 
     def to_pandas(self, **options: Any) -> Any:
         """Return the rows as a DataFrame of pandas; `options` are those of ``pyarrow.Table.to_pandas``."""
@@ -154,8 +157,13 @@ class Scan:
         """Give the rows to another library, as Arrow's C stream."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self, most: tuple[int, int] = (DEFAULT_BATCH_ROWS, DEFAULT_BATCH_BYTES)) -> Iterator[pa.RecordBatch]:
         plan = self._plan
+        if plan.read is read_split:
+            few = len(plan.splits) < self._threads
+            rows = most[0] if self.limit is None else DEFAULT_BATCH_ROWS
+            read = partial(read_split, batch_rows=rows, batch_bytes=most[1], use_threads=few)
+            plan = replace(plan, read=read)
         batches = _read_ahead(plan, to_arrow_schema(plan.fields), self._threads)
         return batches if self.limit is None else _first(batches, self.limit)
 
@@ -182,8 +190,6 @@ def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordB
 
 def _read_ahead(plan: ReadPlan, schema: pa.Schema, threads: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all splits in their order, while the next ones are read."""
-    if len(plan.splits) < threads and plan.read is read_split:
-        plan = replace(plan, read=partial(read_split, use_threads=True))
     if threads == 1 or len(plan.splits) == 1:
         for split in plan.splits:
             yield from _with_schema(plan, split, schema)

@@ -23,7 +23,7 @@ from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, fields, implied_by, matching
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, without_retracts
-from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS
+from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def read_split(
     predicate: Predicate | None = None,
     *,
     batch_rows: int = DEFAULT_BATCH_ROWS,
+    batch_bytes: int = DEFAULT_BATCH_BYTES,
     use_threads: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split, merged, without deletes, and exactly those for which ``predicate`` is true.
@@ -49,6 +50,7 @@ def read_split(
         plan_fields: columns of the result, in order; none at all gives batches that only have a number of rows.
         predicate: over any columns of the table; columns that are not wanted are read for it and left out.
         batch_rows: most rows of a batch of a file; few where not all rows of the split are wanted.
+        batch_bytes: most bytes of a batch of a file, where no runs are merged.
         use_threads: decode columns in parallel; not in Spark tasks, whose cores run other tasks.
 
     Raises:
@@ -58,7 +60,14 @@ def read_split(
     """
     read_fields = with_filter_columns(table, plan_fields, predicate)
     constants = partition_constants(table, split)
-    reader = FileRead(table, read_fields, constants, batch_rows=batch_rows, use_threads=use_threads)
+    reader = FileRead(
+        table,
+        read_fields,
+        constants,
+        batch_rows=batch_rows,
+        batch_bytes=batch_bytes,
+        use_threads=use_threads,
+    )
     if split.raw_convertible or not table.schema.kind.is_keyed:
         batches = _raw(reader, split.files, predicate)
     else:
