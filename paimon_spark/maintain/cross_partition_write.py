@@ -66,7 +66,8 @@ def bucket_plan(
         splits: the files of the keys.
         count: reads the keys of some of them; gives partition, bucket and number, each as often as it likes.
     """
-    target = int(plan.table.options.value("dynamic-bucket.target-row-num"))
+    options = plan.table.options
+    target = int(options.value("dynamic-bucket.target-row-num"))
     counts, exact = numbers_of_keys(splits)
     unclear = [
         split
@@ -84,6 +85,7 @@ def bucket_plan(
         known={partition: tuple(buckets) for partition, buckets in known.items()},
         target_rows=target,
         max_buckets=-1,
+        assigners=max(1, int(options.value("dynamic-bucket.assigner-parallelism") or 1)),
         keys_apart=True,
         log=assignment_log(plan.table),
     )

@@ -104,6 +104,14 @@ def test_a_key_is_one_key_across_partitions(warehouse: str) -> None:
     assert rows(table.scan()) == [row(2, "c", "y")]
 
 
+@pytest.mark.parametrize("primary_keys", ["k", ["k", "p"]])
+def test_a_partition_starts_with_as_many_buckets_as_assigners(warehouse: str, primary_keys: Any) -> None:
+    given = {"dynamic-bucket.target-row-num": "3", "dynamic-bucket.assigner-parallelism": "3"}
+    table = new_table(warehouse, primary_keys=primary_keys, partition_keys="p", **given)
+    table.append([row(number, "a", "x") for number in range(1, 6)])
+    assert set(table.files().column("bucket").to_pylist()) == {0, 1, 2}
+
+
 def test_an_overwrite_of_partitions_leaves_the_others(warehouse: str) -> None:
     table = new_table(warehouse, partition_keys="p")
     table.append([row(1, "a", "x"), row(2, "a", "y")])
