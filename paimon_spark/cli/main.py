@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from paimon_spark.storage.extras import pip_command
+
 _LIBRARIES = ("click", "rich")
 
 
@@ -20,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (error.name or "").partition(".")[0] not in _LIBRARIES:
             raise
         print(
-            f"The command line needs {error.name}, which is not installed: pip install 'paimon-spark[cli]'",
+            f"The command line needs {error.name}, which is not installed: {pip_command('cli')}",
             file=sys.stderr,
         )
         return 2

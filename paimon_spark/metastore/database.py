@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from paimon_spark.errors import OptionError, PaimonError
+from paimon_spark.storage.extras import pip_command
 
 _URI: Final = re.compile(r"jdbc:([A-Za-z0-9+]+):(.*)", re.DOTALL)
 _DRIVERS: Final = {"sqlite": "sqlite3", "postgresql": "psycopg", "mysql": "pymysql", "mariadb": "pymysql"}
@@ -96,10 +97,7 @@ def _sqlite(rest: str) -> Address:
     return Address("sqlite3", f"jdbc:sqlite:{path}", {"database": path})
 
 
-_PACKAGES: Final = {
-    "psycopg": "pip install 'paimon-spark[postgresql]'",
-    "pymysql": "pip install 'paimon-spark[mysql]'",
-}
+_EXTRA_OF_DRIVER: Final = {"psycopg": "postgresql", "pymysql": "mysql"}
 _CONNECT_SECONDS: Final = 20
 _IDLE_SECONDS: Final = 5.0
 """A connection that was not used for so long is tried before the next statement."""
@@ -211,7 +209,8 @@ def _module(address: Address) -> Any:
         return import_module(address.driver)
     except ImportError:
         raise PaimonError(
-            f"The catalog's database {address.shown} needs the package {address.driver}: {_PACKAGES[address.driver]}"
+            f"The catalog's database {address.shown} needs the package {address.driver}: "
+            f"{pip_command(_EXTRA_OF_DRIVER[address.driver])}"
         ) from None
 
 

@@ -26,6 +26,7 @@ from xml.etree import ElementTree
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.metastore.catalog_locks import LockOptions
 from paimon_spark.options.option import parse_duration
+from paimon_spark.storage.extras import pip_command
 
 SITE: Final = "hive-site.xml"
 _URIS: Final = "hive.metastore.uris"
@@ -135,7 +136,6 @@ def _parsed(path: str, _mtime: int, _size: int) -> Mapping[str, str]:
 
 
 _LOG = logging.getLogger(__name__)
-_PACKAGE: Final = "pip install 'paimon-spark[hive]'"
 _ROUNDS: Final = 3
 """So often each server is tried before the metastore counts as gone, as Hive's client does."""
 _PAUSE_SECONDS: Final = 1.0
@@ -251,7 +251,7 @@ def _module(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise PaimonError(f"A Hive catalog needs the package pymetastore: {_PACKAGE}") from None
+        raise PaimonError(f"A Hive catalog needs the package pymetastore: {pip_command('hive')}") from None
 
 
 def _connections() -> dict[Address, tuple[Any, Any]]:

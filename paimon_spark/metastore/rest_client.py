@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 
 from paimon_spark.errors import CatalogServerError, OptionError, PaimonError
 from paimon_spark.metastore.rest_auth import AuthProvider, Request, auth_provider, encoded
+from paimon_spark.storage.extras import pip_command
 from paimon_spark.storage.store_options import redact, secret_values
 
 _LOG = logging.getLogger(__name__)
@@ -184,7 +185,7 @@ def _requests() -> Any:
     try:
         import requests
     except ImportError:
-        raise PaimonError("A REST catalog needs the package requests: pip install 'paimon-spark[rest]'") from None
+        raise PaimonError(f"A REST catalog needs the package requests: {pip_command('rest')}") from None
     return requests
 
 

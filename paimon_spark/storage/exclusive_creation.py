@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.storage.hdfs import create_if_absent
-from paimon_spark.storage.store_options import PIP_COMMAND, redact
+from paimon_spark.storage.store_options import install_command, redact
 
 UNSAFE_RENAME: Final = "commit.unsafe-rename"
 """The option that lets a store publish by "exists? then write" where it can do nothing better."""
@@ -19,7 +19,6 @@ UNSAFE_RENAME: Final = "commit.unsafe-rename"
 CONDITIONAL_PUT: Final = frozenset({"memory", "s3", "gs", "abfs"})
 """Schemes whose stores put an object on the condition that there is none."""
 
-_WITHOUT_CLIENT: Final = f"The installed client of HDFS is not hdfs-native ({PIP_COMMAND['hdfs']}): it"
 _PROVEN_ENDPOINTS: Final[set[str]] = set()
 _MEMORY_LOCK: Final = threading.Lock()
 
@@ -43,7 +42,8 @@ def create(store: Any, scheme: str, key: str, data: bytes, path: str, endpoint: 
     if scheme == "webhdfs":
         return rename_if_absent(store, key, data)
     if not unsafe:
-        raise not_exclusive(path, _WITHOUT_CLIENT if scheme == "hdfs" else f"The store '{scheme}:'")
+        client = f"The installed client of HDFS is not hdfs-native ({install_command(scheme)}): it"
+        raise not_exclusive(path, client if scheme == "hdfs" else f"The store '{scheme}:'")
     if store.exists(key):
         return False
     store.pipe_file(key, data)

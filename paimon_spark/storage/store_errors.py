@@ -23,7 +23,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.storage import silence
 from paimon_spark.storage.store_answers import refused
-from paimon_spark.storage.store_options import PIP_COMMAND, redact
+from paimon_spark.storage.store_options import install_command, redact
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -215,14 +215,14 @@ def not_opened(error: Exception, scheme: str, path: str, secrets: tuple[str, ...
     """What to raise where a store cannot even be made."""
     reason = _reason(error, secrets)
     if isinstance(error, ImportError):
-        command = PIP_COMMAND.get(scheme, f"pip install the fsspec package for '{scheme}'")
+        command = install_command(scheme)
         return PaimonError(
             f"Paths that start with '{scheme}:' need a package that is not installed ({reason}). Run: {command}"
         )
     if scheme == "hdfs" and ("libjvm" in str(error) or "libhdfs" in str(error)):
         return StorageError(
             f"'{redact(path)}' needs a client of HDFS on every node, and none is there ({reason}). Run: "
-            f"{PIP_COMMAND[scheme]}. Or write webhdfs://<namenode>:9870/…"
+            f"{install_command(scheme)}. Or write webhdfs://<namenode>:9870/…"
         )
     if scheme == "hdfs" and "No NameNode hosts found" in str(error):
         return StorageError(

@@ -18,6 +18,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.options.option import parse_duration
 from paimon_spark.storage.azure_accounts import account_options
+from paimon_spark.storage.extras import pip_command
 from paimon_spark.storage.hdfs import hdfs_options
 from paimon_spark.storage.s3_credentials import for_bucket, provided
 from paimon_spark.storage.unused_settings import check_unused
@@ -34,17 +35,14 @@ FSSPEC_SCHEME: Final[Mapping[str, str]] = {
 }
 """Schemes of Hadoop and of other tools that are another name of an fsspec scheme."""
 
-PIP_COMMAND: Final[Mapping[str, str]] = {
-    "s3": "pip install 'paimon-spark[s3]'",
-    "gs": "pip install 'paimon-spark[gcs]'",
-    "abfs": "pip install 'paimon-spark[azure]'",
-    "hdfs": "pip install 'paimon-spark[hdfs]'",
-    "oss": "pip install 'paimon-spark[oss]'",
-    "webhdfs": "pip install requests",
-    "sftp": "pip install paramiko",
-    "smb": "pip install smbprotocol",
+_EXTRA_OF_SCHEME: Final[Mapping[str, str]] = {
+    "s3": "s3",
+    "gs": "gcs",
+    "abfs": "azure",
+    "hdfs": "hdfs",
+    "oss": "oss",
 }
-"""What to install for an fsspec scheme; every other scheme names itself."""
+_PACKAGE_OF_SCHEME: Final[Mapping[str, str]] = {"webhdfs": "requests", "sftp": "paramiko", "smb": "smbprotocol"}
 
 _S3_NAMES: Final[Mapping[str, str]] = {
     "access-key": "key",
@@ -121,6 +119,14 @@ _NEVER_NUMBERS: Final = re.compile(r"key|secret|token|password|account|user|name
 _SECRET_NAMES: Final = re.compile(r"key|secret|token|password|credential|sas|connection_string", re.IGNORECASE)
 _NAMES_OF_COLUMNS: Final = re.compile(r"(primary|bucket)-key|(fields|chain-table|orc)\..*", re.IGNORECASE)
 """Options of tables whose keys look like those of secrets."""
+
+
+def install_command(scheme: str) -> str:
+    """What to run for the package of an fsspec scheme."""
+    if scheme in _EXTRA_OF_SCHEME:
+        return pip_command(_EXTRA_OF_SCHEME[scheme])
+    package = _PACKAGE_OF_SCHEME.get(scheme, f"the fsspec package for '{scheme}'")
+    return f"pip install {package}"
 
 
 def scheme_of(path: str) -> str:

@@ -181,7 +181,7 @@ def test_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setitem(sys.modules, "rich", None)
     monkeypatch.setitem(sys.modules, "rich.box", None)
     assert main(["info", "x"]) == 2
-    assert "pip install 'paimon-spark[cli]'" in capsys.readouterr().err
+    assert "pip install 'click>=8.1' 'rich>=13'" in capsys.readouterr().err
 
 
 def test_as_a_program_without_pyspark(path: str) -> None:

@@ -30,6 +30,8 @@ def session() -> Any:
 
 
 spark = session()
+INNER = {"session", "source", "jvm", "hooks", "connect", "catalog"}
+"""Folders of what stands between a user's call and the session."""
 EARLY: dict[str, Callable[[], Any]] = {}
 MISTAKES: dict[str, Callable[[], Any]] = {}
 
@@ -87,7 +89,7 @@ def a_snapshot_that_is_not_there() -> None:
 
 
 @mistake
-def a_time_in_the_future() -> None:
+def a_mode_that_needs_a_version() -> None:
     load(path(), **{"scan.timestamp": "2999-01-01 00:00:00", "scan.mode": "from-snapshot"}).collect()
 
 
@@ -183,6 +185,46 @@ def arguments_in_the_wrong_order() -> None:
 
 
 @mistake
+def arguments_of_register_catalog_in_the_wrong_order() -> None:
+    paimon_spark.register_catalog("paimon", spark, warehouse=f"{root}/wh")
+
+
+@mistake
+def a_warehouse_as_the_name_of_a_catalog() -> None:
+    paimon_spark.register_catalog(spark, f"{root}/wh", warehouse="paimon")
+
+
+@mistake
+def a_session_behind_the_statement() -> None:
+    paimon_spark.sql("SELECT 1", spark)
+
+
+@mistake
+def a_table_of_spark_catalog() -> None:
+    spark.sql("CREATE TABLE made_by_spark (id INT) USING paimon")
+
+
+@mistake
+def a_table_of_spark_catalog_by_method() -> None:
+    spark.catalog.createTable("made_by_spark", source="paimon", schema=rows((1, "a")).schema)
+
+
+@mistake
+def a_null_key_by_statement() -> None:
+    spark.sql("INSERT INTO paimon.db.k SELECT nullif(CAST(id AS INT), 5), 'x' FROM range(9)")
+
+
+@mistake
+def a_home_directory_of_open_table() -> None:
+    paimon_spark.open_table("~/paimon_spark_table")
+
+
+@mistake
+def an_unknown_column_of_a_query() -> None:
+    spark.sql("SELECT w, id FROM paimon.db.k").collect()
+
+
+@mistake
 def a_misspelt_catalog() -> None:
     spark.sql("SELECT * FROM piamon.db.k").collect()
 
@@ -246,6 +288,13 @@ def prepare() -> None:
     (root / "iceberg" / "metadata" / "v1.metadata.json").write_text("{}")
 
 
+def wrappers(error: BaseException) -> list[str]:
+    """Return the steps of ours between PySpark's methods and Spark that IPython shows of an error."""
+    steps = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if "__tracebackhide__" not in frame.f_locals]
+    files = [(Path(frame.f_code.co_filename).parts, frame.f_code.co_name) for frame in steps]
+    return [f"{at[-1]}: {name}" for at, name in files if "paimon_spark" in at[:-1] and set(at) & INNER]
+
+
 def show(mistakes: dict[str, Callable[[], Any]]) -> None:
     """Make mistakes, and print what they show."""
     for name, function in mistakes.items():
@@ -262,6 +311,7 @@ def show(mistakes: dict[str, Callable[[], Any]]) -> None:
                 "own_lines": len(text.splitlines()),
                 "named": text.count(type(error).__name__),
                 "lines": len(printed),
+                "wrappers": wrappers(error),
             }
         print(json.dumps(shown), flush=True)
 

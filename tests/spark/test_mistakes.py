@@ -31,6 +31,8 @@ def faults(found: dict[str, dict[str, Any]], most_lines: int | None) -> list[str
         kind, words = REPORTED[name]
         if answer["kind"] != kind or words not in answer["text"]:
             wrong.append(f"{name}: {answer}")
+        elif answer["wrappers"]:
+            wrong.append(f"{name}: notebooks show our wrappers: {answer}")
         elif answer["ours"] and answer["named"]:
             wrong.append(f"{name}: names its class, which Python shows already: {answer}")
         elif kind.endswith("Error") and (not answer["ours"] or answer["own_lines"] > 1):
@@ -38,6 +40,10 @@ def faults(found: dict[str, dict[str, Any]], most_lines: int | None) -> list[str
         elif most_lines is not None and answer["lines"] > most_lines:
             wrong.append(f"{name}: {answer['lines']} lines")
     return wrong
+
+
+def test_the_list_has_forty_mistakes() -> None:
+    assert len(REPORTED) >= 40
 
 
 @pytest.mark.thorough

@@ -106,7 +106,7 @@ def test_a_long_explanation_is_cut_to_its_first_line() -> None:
     wordy = OSError("Unable to load libjvm:\n" + "\n".join(f"/usr/lib/{n}/libjvm.so" for n in range(200)))
     text = str(not_opened(wordy, "hdfs", "hdfs://host/x", ()))
     assert "\n" not in text
-    assert "pip install 'paimon-spark[hdfs]'" in text
+    assert "pip install 'hdfs-native>=0.14'" in text
     assert "webhdfs://" in text
 
 

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.connect.names import context_of, new_or_there, parts_of, there
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
+from paimon_spark.spark.source.source_options import refused_spark_table
 from paimon_spark.spark.sql.warehouses import (
     SPARK_CATALOG,
     TableName,
@@ -193,6 +194,8 @@ def _create_table(
     **options: str,
 ) -> Any:
     name = new_or_there(context, tableName)
+    if name is None and (source or "").lower() == "paimon":
+        raise refused_spark_table()
     if name is None:
         return _ELSEWHERE
     columns = ", ".join(f"{quoted_name(f.name)} {_type(f)}" for f in (schema or StructType()).fields)

@@ -27,7 +27,7 @@ from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, SessionSettings
 from paimon_spark.spark.source.shuffle_columns import shuffle_columns
-from paimon_spark.spark.source.source_options import write_request
+from paimon_spark.spark.source.source_options import refused_spark_table, write_request
 from paimon_spark.spark.source.write_target import opened_table
 from paimon_spark.spark.sql.read_version import refuse_second_version
 from paimon_spark.table.paths import is_path_name
@@ -81,6 +81,8 @@ class FormatPlansProxy(FunctionProxy):
                 return self._by_name(node, node, {})
             if kind == "RelationTimeTravel":
                 return self._at_version(node)
+            if kind == "CreateTable":
+                raise refused_spark_table()
             if kind == "View":
                 return self._view(node)
             return self._save(node)

@@ -48,6 +48,8 @@ _NO_CATALOG = re.compile(
     re.DOTALL,
 )
 """Errors of Spark's about a name whose first part may be the catalog that was meant."""
+_NULL = re.compile(r"\[NOT_NULL_ASSERT_VIOLATION\][^\n]*\n\s*(\S+)")
+"""Spark's own check of an INSERT's rows, which does not say of which table."""
 _MARK = "_paimon_gives_types"
 _MOST = 256
 _reported: OrderedDict[str, str] = OrderedDict()
@@ -86,6 +88,9 @@ def typed_error(error: PySparkException) -> PySparkException:
         name, sentence = _reported[first], first
     elif (lacking := _NO_MODULE.search(text)) is not None and "paimon" in text:
         name, sentence = PaimonError.__name__, _NO_PACKAGE.format(f"{lacking.group()}'")
+    elif _catalogs and (null := _NULL.search(first)) is not None:
+        name = errors.DataError.__name__
+        sentence = f"[NOT_NULL_ASSERT_VIOLATION] Cannot write null to non-null column({null.group(1)})."
     elif "DATA_SOURCE_NOT_FOUND" in first and re.search(r"data source: `?paimon\b", first):
         name, sentence = PaimonError.__name__, _NOT_REGISTERED
     else:

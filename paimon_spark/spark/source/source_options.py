@@ -63,6 +63,11 @@ _SPARK_KEYS = frozenset(
 )
 _READ_PREFIXES = ("scan.", "incremental-")
 _TIMESTAMP_AS_OF = "timestampasof"
+_NO_SPARK_TABLE = (
+    "A table of spark_catalog (CREATE TABLE … USING paimon, saveAsTable) cannot be one of Paimon's: Spark tells a "
+    "Python source no LOCATION. Use register_catalog and its tables, or CREATE TEMPORARY VIEW v USING paimon OPTIONS "
+    "(path '/warehouse/db.db/table')"
+)
 _POINTS = frozenset(key.lower() for key in (*TRAVEL_KEYS, "versionAsOf"))
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^`,]*[^`,\s])?))\s*(?:,|$)")
 
@@ -124,6 +129,11 @@ def parse_columns(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def refused_spark_table() -> UnsupportedError:
+    """What to raise where a table of Spark's own catalog is to be made."""
+    return UnsupportedError(_NO_SPARK_TABLE)
+
+
 def table_path(options: Mapping[str, str]) -> str:
     """The one path of a load or save; a relative one counts from the driver's working directory.
 
@@ -136,9 +146,7 @@ def table_path(options: Mapping[str, str]) -> str:
     if not path:
         raise OptionError(
             "format('paimon') needs the path of a table directory: .load('/warehouse/db.db/table') to read, "
-            ".save('/warehouse/db.db/table') to write. A table of spark_catalog (CREATE TABLE … USING paimon, "
-            "saveAsTable) cannot be one of Paimon's: Spark tells a Python source no LOCATION. Use register_catalog and "
-            "its tables, or CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '/warehouse/db.db/table')"
+            f".save('/warehouse/db.db/table') to write. {_NO_SPARK_TABLE}"
         )
     refuse_home(path)
     return path if ":" in path.split("/", 1)[0] else os.path.abspath(path)

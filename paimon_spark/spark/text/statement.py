@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import check_session
+from paimon_spark.spark.source.source_options import refused_spark_table
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
 from paimon_spark.spark.statements.copy_statements import is_copy
@@ -222,8 +224,15 @@ def _refuse_view(context: Context, cursor: Cursor) -> None:
 
 
 def _spark_table(context: Context, cursor: Cursor) -> DataFrame | None:
-    """Run CREATE TABLE of a table of Spark's, whose query may read Paimon tables."""
+    """Run CREATE TABLE of a table of Spark's, whose query may read Paimon tables.
+
+    Raises:
+        UnsupportedError: the table is to be one of Paimon's.
+    """
     head = cursor.until("AS")
+    words = [token.text.strip("`").lower() for token in head.tokens]
+    if ("using", "paimon") in pairwise(words):
+        raise refused_spark_table()
     if cursor.at_end():
         return None
     cursor.take("AS")

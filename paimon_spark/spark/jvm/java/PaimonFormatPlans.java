@@ -1,6 +1,8 @@
 import java.lang.reflect.UndeclaredThrowableException;
 import java.util.function.Function;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedDataSource;
@@ -70,6 +72,13 @@ public final class PaimonFormatPlans extends Rule {
             if (node instanceof LogicalPlan && ((LogicalPlan) node).nodeName().equals("RelationTimeTravel")) {
                 Object named = ((LogicalPlan) node).productElement(0);
                 return named instanceof UnresolvedRelation && isNamed((UnresolvedRelation) named);
+            }
+            if (node instanceof CreateTable) {
+                CreateTable made = (CreateTable) node;
+                return made.name() instanceof ResolvedIdentifier
+                    && ((ResolvedIdentifier) made.name()).catalog().name().equals("spark_catalog")
+                    && made.tableSpec().provider().isDefined()
+                    && FORMAT.equalsIgnoreCase((String) made.tableSpec().provider().get());
             }
             if (node instanceof View) {
                 View view = (View) node;
