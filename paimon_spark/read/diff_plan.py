@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 Identity = tuple[bytes, int, str, int, int | VectorLocation]
-Bucket = tuple[int, list[SplitFile]]
-"""A bucket's number and its files."""
 
 
 def files_of_state(table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None) -> ManifestColumns:

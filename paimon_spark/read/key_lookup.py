@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-Numbers = "npt.NDArray[np.int64]"
 
 _WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType, DateType)
 _RANGED = (*_WHOLE, DecimalType, VarCharType)

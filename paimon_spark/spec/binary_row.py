@@ -18,7 +18,6 @@ from paimon_spark.spec.data_types import DataType
 from paimon_spark.spec.manifest import EMPTY_SERIALIZED_ROW
 
 __all__ = [
-    "EMPTY_ROW",
     "EMPTY_SERIALIZED_ROW",
     "BinaryRows",
     "decode_row",
@@ -28,9 +27,6 @@ __all__ = [
     "encode_rows",
     "serialize_row",
 ]
-
-EMPTY_ROW = bytes(8)
-"""The raw row without fields (Java: ``BinaryRow.EMPTY_ROW``); `EMPTY_SERIALIZED_ROW` is its serialized form."""
 
 
 def serialize_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:

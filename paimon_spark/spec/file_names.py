@@ -36,7 +36,6 @@ POSTPONED_INFIX = "-w-"
 """Ends the prefix that the files of one writer of a postponed bucket share."""
 LATEST_HINT = "LATEST"
 EARLIEST_HINT = "EARLIEST"
-INDEX_SUFFIX = ".index"
 
 _EXTENSIONS = {
     **{"none": None, "gzip": "gz", "bzip2": "bz2", "deflate": "deflate"},

@@ -1,6 +1,6 @@
 """Row predicates: the tree, and what it says about rows and about the statistics of files."""
 
-from paimon_spark.spec.predicate_stats import may_match_stats, prune_stats
+from paimon_spark.spec.predicate_stats import prune_stats
 from paimon_spark.spec.predicate_tree import (
     OPERATORS,
     Always,
@@ -36,7 +36,6 @@ __all__ = [
     "fold",
     "implied_by",
     "matching",
-    "may_match_stats",
     "project",
     "prune_stats",
     "rename",

@@ -57,21 +57,6 @@ def prune_stats(predicate: Predicate, stats: Mapping[str, ColumnStats], row_coun
     )
 
 
-def may_match_stats(predicate: Predicate, columns: Mapping[str, tuple[Any, Any, int | None]], row_count: int) -> bool:
-    """Whether one file may hold a row for which the predicate is true; `prune_stats` for a single file.
-
-    Args:
-        predicate: The predicate.
-        columns: For each column (min, max, null count) as Python values, None meaning unknown.
-        row_count: Rows of the file.
-    """
-    stats = {
-        name: (pa.array([low]), pa.array([high]), pa.array([nulls], pa.int64()))
-        for name, (low, high, nulls) in columns.items()
-    }
-    return bool(prune_stats(predicate, stats, pa.array([row_count], pa.int64()))[0])
-
-
 def like_prefix(pattern: str) -> str:
     r"""The text that every match of an SQL LIKE pattern starts with; `\` makes `%`, `_` and `\` ordinary."""
     prefix: list[str] = []

@@ -244,26 +244,12 @@ class StatsCollector:
         ]
 
 
-def collect_stats(
-    table: pa.Table | pa.RecordBatch,
-    fields: Sequence[DataField],
-    modes: Sequence[StatsMode],
-    *,
-    file_format: str = "avro",
-) -> list[SimpleColStats]:
-    """Return the statistics of the columns of a file that holds these rows; see `StatsCollector`."""
-    collector = StatsCollector(fields, modes, file_format=file_format)
-    collector.add(table)
-    return collector.result()
-
-
 __all__ = [
     "NO_STATS",
     "Bounds",
     "SimpleColStats",
     "StatsCollector",
     "StatsMode",
-    "collect_stats",
     "convert_stats",
     "decode_stats",
     "dense",

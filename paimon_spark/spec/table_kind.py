@@ -74,7 +74,6 @@ KEYED_FIXED: Final = TableKind("primary key, fixed buckets", BucketMode.HASH_FIX
 KEYED_DYNAMIC: Final = TableKind("primary key, dynamic buckets", BucketMode.HASH_DYNAMIC, is_keyed=True)
 CROSS_PARTITION: Final = TableKind("primary key across partitions", BucketMode.KEY_DYNAMIC, is_keyed=True)
 POSTPONED: Final = TableKind("primary key, postponed buckets", BucketMode.POSTPONE_MODE, is_keyed=True)
-KINDS: Final = (APPEND, DATA_EVOLUTION, APPEND_BUCKETED, KEYED_FIXED, KEYED_DYNAMIC, CROSS_PARTITION, POSTPONED)
 
 _DYNAMIC = -1
 _POSTPONED = -2

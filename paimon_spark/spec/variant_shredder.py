@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def shredded(array: pa.Array, physical: t.RowType) -> pa.StructArray:

@@ -8,7 +8,6 @@ pyarrow reads stripes whole, but its data sets read batches of some rows: so par
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -192,11 +191,6 @@ def encode(message: Message) -> bytes:
 def signed(value: int) -> int:
     """A zig-zag number."""
     return (value >> 1) ^ -(value & 1)
-
-
-def double(value: bytes) -> float:
-    """A fixed 64-bit floating point value."""
-    return float(struct.unpack("<d", value)[0])
 
 
 def number(message: Message, field: int) -> int:

@@ -6,7 +6,6 @@ is not spilled but flushed: its keys may then appear in several level-0 files, w
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from paimon_spark.merge.merge_engine import MergeEngine
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.write.data_file_spec import DataFileSpec
-
-_LOG = logging.getLogger(__name__)
 
 
 _FLUSH_BYTES = 64 << 20

@@ -84,8 +84,7 @@ from paimon_spark.spark.jvm import features  # noqa: E402
 from paimon_spark.spark.jvm.gateway import Gateway  # noqa: E402
 
 gateway = Gateway(spark)
-needed = [feature for feature in features.FEATURES if feature.is_for(features.spark_version(gateway))]
-missing = features.missing_members(gateway) & set(features.member_names(needed))
+missing = {name for feature in features.FEATURES for name in features.missing_of(gateway, feature)}
 assert not missing, f"Spark {pyspark.__version__} lacks {sorted(missing)}"
 spark.sql(f"UPDATE paimon.`{path}` SET y = 'W' WHERE id = 9")
 spark.sql(f"ALTER TABLE paimon.`{path}` CREATE TAG changed")

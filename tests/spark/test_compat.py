@@ -31,9 +31,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_this_spark_has_every_member(spark: SparkSession) -> None:
     gateway = Gateway(spark)
     needed = [feature for feature in features.FEATURES if feature.is_for(features.spark_version(gateway))]
-    names = features.member_names(needed)
-    assert len(names) > 150
-    assert sorted(features.missing_members(gateway) & set(names)) == []
+    assert len({name for feature in needed for member in feature.members for name, _ in member.probes()}) > 150
+    assert {feature.name: missing for feature in needed if (missing := features.missing_of(gateway, feature))} == {}
 
 
 def test_every_feature_is_probed() -> None:

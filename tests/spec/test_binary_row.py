@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from paimon_spark.errors import CorruptTableError, DataError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.binary_row import (
-    EMPTY_ROW,
     EMPTY_SERIALIZED_ROW,
     decode_row,
     decode_rows,
@@ -261,7 +260,7 @@ def test_negative_hashes_and_the_smallest_one() -> None:
 
 
 def test_empty_columns_and_the_row_without_fields() -> None:
-    assert encode_row([], []) == EMPTY_ROW == bytes(8)
+    assert encode_row([], []) == bytes(8)
     assert serialize_row([], []) == EMPTY_SERIALIZED_ROW == bytes(12)
     assert deserialize_row(EMPTY_SERIALIZED_ROW, []) == []
     assert decode_rows([EMPTY_SERIALIZED_ROW], [], serialized=True) == []

@@ -25,7 +25,6 @@ from paimon_spark.spec.predicate import (
     evaluate,
     fields,
     matching,
-    may_match_stats,
     project,
     prune_stats,
     rename,
@@ -310,13 +309,16 @@ def test_pruning_is_worth_it(predicate: Predicate, kept: list[int]) -> None:
     assert prune_stats(predicate, FILES, COUNTS).tolist() == [bool(flag) for flag in kept]
 
 
-def test_one_file() -> None:
-    columns = {"i": (1, 4, 0), "s": ("a", None, 0)}
-    assert may_match_stats(Leaf("eq", "i", (4,)), columns, 10)
-    assert not may_match_stats(Leaf("eq", "i", (5,)), columns, 10)
-    assert may_match_stats(Leaf("eq", "s", ("zz",)), columns, 10)
-    assert not may_match_stats(Leaf("eq", "s", ("A",)), columns, 10)
-    assert may_match_stats(Leaf("eq", "i", (5,)), {"i": (1, 4, None)}, 10)
+def test_a_bound_that_is_not_known() -> None:
+    stats = {
+        "i": (pa.array([1, 1]), pa.array([4, 4]), pa.array([0, None], pa.int64())),
+        "s": (pa.array(["a", "a"]), pa.array([None, None], pa.string()), pa.array([0, 0])),
+    }
+    rows = pa.array([10, 10])
+    kept = {value: prune_stats(Leaf("eq", "i", (value,)), stats, rows).tolist() for value in (4, 5)}
+    assert kept == {4: [True, True], 5: [False, True]}
+    assert prune_stats(Leaf("eq", "s", ("zz",)), stats, rows).all()
+    assert not prune_stats(Leaf("eq", "s", ("A",)), stats, rows).any()
 
 
 def test_many_files_are_pruned_fast() -> None:

@@ -40,7 +40,6 @@ from paimon_spark.spec.stats import (
     SimpleStats,
     StatsCollector,
     StatsMode,
-    collect_stats,
     convert_stats,
     decode_stats,
     dense,
@@ -55,7 +54,9 @@ FULL = StatsMode.parse("full")
 def of(values: list[Any], data_type: DataType, mode: StatsMode = FULL, file_format: str = "avro") -> SimpleColStats:
     field = DataField(0, "c", data_type)
     table = pa.table([pa.array(values, to_arrow_type(data_type))], schema=to_arrow_schema([field]))
-    return collect_stats(table, [field], [mode], file_format=file_format)[0]
+    collector = StatsCollector([field], [mode], file_format=file_format)
+    collector.add(table)
+    return collector.result()[0]
 
 
 def plain(stats: SimpleColStats) -> tuple[Any, Any, int | None]:

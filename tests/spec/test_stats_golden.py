@@ -14,7 +14,7 @@ from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.manifest import DataFileMeta, SimpleStats
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, key_field
-from paimon_spark.spec.stats import SimpleColStats, collect_stats, decode_stats, dense, simple_stats
+from paimon_spark.spec.stats import SimpleColStats, StatsCollector, decode_stats, dense, simple_stats
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import open_data_file
 from paimon_spark.write.data_file_spec import stats_modes
@@ -65,7 +65,9 @@ class StatsOfFile:
         with open_data_file(FileIO.for_path(str(path), {}), str(path), file_format, file.file_size) as reader:
             self.rows = pa.Table.from_batches(reader.read_batches(physical))
         assert self.rows.num_rows == file.row_count
-        collected = collect_stats(self.rows, physical, [modes[f.name] for f in physical], file_format=file_format)
+        collector = StatsCollector(physical, [modes[f.name] for f in physical], file_format=file_format)
+        collector.add(self.rows)
+        collected = collector.result()
         self.columns: dict[str, SimpleColStats] = dict(zip((f.name for f in physical), collected, strict=True))
 
     def value_stats(self) -> tuple[SimpleStats, tuple[str, ...] | None]:

@@ -5,7 +5,6 @@ Does the work of Java's ``FileDeletionBase`` and ``SnapshotDeletion``. Runs on t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -235,6 +234,3 @@ class UnusedFiles:
                 parent = path.rpartition("/")[0]
                 found[directory] += (f"{parent}/{check_file_name(extra, path=parent)}" for extra in file.extra_files)
         return found
-
-
-_LOG = logging.getLogger(__name__)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 _PLANNER = "pyspark.sql.worker.plan_data_source_read"
-_JAVA_PICKLE_PROTOCOL = 3
 
 
 def python_table(gateway: Gateway, schema: StructType, options: Mapping[str, str]) -> JavaObject:

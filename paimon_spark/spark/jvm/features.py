@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -292,11 +291,6 @@ def spark_version(gateway: Gateway) -> Version:
     """Return the version of Spark without its last part."""
     major, minor = str(gateway.context.version).split(".")[:2]
     return int(major), int(minor)
-
-
-def member_names(features: Iterable[Feature] = FEATURES) -> list[str]:
-    """Return the names of all members of features."""
-    return sorted({name for feature in features for member in feature.members for name, _ in member.probes()})
 
 
 def missing_members(gateway: Gateway) -> frozenset[str]:

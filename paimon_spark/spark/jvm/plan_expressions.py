@@ -12,8 +12,6 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 
-_CLASS = "PaimonLittleEndian"
-
 
 def resolved_expressions(gateway: Gateway, plan: JavaObject, texts: Sequence[str]) -> list[JavaObject]:
     """Expressions over the output of an optimised plan, as its optimizer would have them.

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.snapshot import Snapshot
 
-_MOST = 2**31 - 1
 _DETAIL = StructType(
     [
         StructField("format", StringType(), False),
