@@ -16,7 +16,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE
 from paimon_spark.table.metastore_catalog import open_catalog
-from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.paths import parse_table_path, system_table_in
 from paimon_spark.table.table import load_table, table_exists
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def info(path: str, option: tuple[str, ...], warehouse: str | None, **given: Any
         show_warehouse(open_catalog(warehouse, options), output, path)
         return
     location, reaching = _location(path, options, warehouse)
-    if parse_table_path(location).system_table is None and not table_exists(location, options=reaching):
+    if system_table_in(location) is None and not table_exists(location, options=reaching):
         catalog = open_catalog(location.rstrip("/"), options)
         if any(name != DEFAULT_DATABASE or catalog.tables(name) for name in catalog.databases()):
             show_warehouse(catalog, output)
@@ -332,7 +332,7 @@ def read(path: str, option: tuple[str, ...], warehouse: str | None, limit: int, 
 
     output, version = _output(which), which.pop("version")
     root, dollar, system = path.rpartition("$")
-    named = dollar and parse_table_path(f"/{path}").system_table is not None
+    named = dollar and system_table_in(f"/{path}") is not None
     table = _at(_open(root if named else path, option, warehouse), version)
     found, batches = named_rows(table, system if named else None, limit=limit or None, **which)
     output.batches(found, batches)

@@ -77,6 +77,15 @@ def parse_table_path(path: str) -> TableName:
     return TableName(f"{parent}{slash}{name}", branch, system_table, names_branch)
 
 
+def system_table_in(path: str) -> str | None:
+    """The name of the system table that a path or a table's name ends in (``t$snapshots``); None of a table itself.
+
+    Raises:
+        PaimonError: as of `parse_table_path`.
+    """
+    return parse_table_path(path).system_table if "$" in path else None
+
+
 def refuse_system_database(root: str) -> None:
     """Refuse to write where the database of the system tables is: ``<warehouse>/sys.db/x``.
 

@@ -41,6 +41,7 @@ from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.paths import (
     DATABASE_SUFFIX,
     MAIN_BRANCH,
+    TableName,
     TablePaths,
     check_new_table_name,
     parse_table_path,
@@ -220,14 +221,18 @@ class FileStoreTable:
 
 
 def load_table(
-    path: str, *, options: Mapping[str, str] | None = None, branch: str | None = None, file_io: FileIO | None = None
+    path: str | TableName,
+    *,
+    options: Mapping[str, str] | None = None,
+    branch: str | None = None,
+    file_io: FileIO | None = None,
 ) -> FileStoreTable:
     """Open the table at ``path`` with its latest schema.
 
     Where nothing names a branch, the option ``branch`` that the table has stored does, as in Java.
 
     Args:
-        path: the table directory, or ``<table>$branch_<branch>``.
+        path: the table directory, or ``<table>$branch_<branch>``; or what such a path names.
         options: dynamic options, and those of the store (``s3.*``, ``fs.*``).
         branch: overrides the branch named in the path; so does the option ``branch``.
         file_io: the store; made from path and options when not given.
@@ -240,9 +245,11 @@ def load_table(
         return _load(path, options or {}, branch, file_io)
 
 
-def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: FileIO | None) -> FileStoreTable:
+def _load(
+    path: str | TableName, options: Mapping[str, str], branch: str | None, file_io: FileIO | None
+) -> FileStoreTable:
     dynamic = canonical_options(dict(options))
-    name = parse_table_path(path)
+    name = path if isinstance(path, TableName) else parse_table_path(path)
     chosen = branch or dynamic.get("branch") or name.branch
     found = _found(dynamic, name.root, chosen)
     root = name.root if found is None else found.path
@@ -261,6 +268,20 @@ def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: Fi
     accept_given(root, of_store)
     elsewhere = {"branch", *of_store}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
+
+
+def reopened(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
+    """Return a table that a statement has opened as `load_table` would with these options, without another look at it.
+
+    Args:
+        table: of the same path and store.
+        options: dynamic options, and those of the store; another `branch` is loaded.
+    """
+    dynamic = canonical_options(dict(options))
+    if dynamic.get("branch", table.branch) != table.branch:
+        return load_table(TableName(table.path), options=options)
+    elsewhere = {"branch", *reaching_options(dynamic)}
+    return table.as_opened().with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 
 def _found(options: Mapping[str, str], root: str, branch: str) -> Found | None:
@@ -380,9 +401,9 @@ def _create_named(home: TableHome, io: FileIO, paths: TablePaths, schema: TableS
             raise home.taken()
 
 
-def table_exists(path: str, *, options: Mapping[str, str] | None = None) -> bool:
+def table_exists(path: str | TableName, *, options: Mapping[str, str] | None = None) -> bool:
     """Return whether there is a table (a schema file) at ``path``."""
-    name = parse_table_path(path)
+    name = path if isinstance(path, TableName) else parse_table_path(path)
     home = home_of(options or {}, name.root)
     found = None if home is None else home.find(name.root, name.branch)
     if home is not None and (found is None or found.schema is not None):

@@ -67,9 +67,10 @@ def test_relative_paths_count_from_the_working_directory() -> None:
 
 def test_columns_may_be_quoted() -> None:
     assert parse_columns("a, `b,c` ,`d``e`") == ("a", "b,c", "d`e")
+    assert parse_columns(" a b ,it's,` c `, -- d") == ("a b", "it's", " c ", "-- d")
 
 
-@pytest.mark.parametrize("text", ["", " ", "a,,b", "a,", "a,a", "`a"])
+@pytest.mark.parametrize("text", ["", " ", "a,,b", "a,", "a,a", "`a", "``", "`a`b", "a`b`", "`a`,", ","])
 def test_columns_that_are_no_list(text: str) -> None:
     with pytest.raises(OptionError, match="option 'columns'"):
         parse_columns(text)

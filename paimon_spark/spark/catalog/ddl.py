@@ -70,7 +70,7 @@ from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table import schema_change as change
 from paimon_spark.table.catalog_views import views_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
-from paimon_spark.table.paths import is_path_name, parse_table_path
+from paimon_spark.table.paths import is_path_name, parse_table_path, system_table_in
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import table_exists
 from paimon_spark.table.undo_create import undo_create
@@ -517,7 +517,7 @@ class TableDefinitionsProxy(NamespacesProxy):
 
     def _load(self, ident: JavaObject) -> LoadedTable:
         """The table at its latest version, without options of the session."""
-        if parse_table_path(ident.name()).system_table is not None:
+        if system_table_in(ident.name()) is not None:
             raise UnsupportedError(f"{ident.name()} is a system table, which is for reading: name the table itself")
         try:
             return load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)

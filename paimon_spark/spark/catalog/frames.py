@@ -40,6 +40,7 @@ from paimon_spark.spark.source.read_columns import find_field, match_columns, re
 from paimon_spark.spark.source.source_options import read_request, row_condition
 from paimon_spark.spark.source.stream_source import StreamSource
 from paimon_spark.spark.source.system_read import MetadataSource, metadata_source, row_view_of
+from paimon_spark.spark.source.table_read import opened_for
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.filter_literals import filter_text, quoted_name
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
 
 OLD_STREAMING_PARAMETERS = 8
 """Of ``StreamingRelationV2``; newer ones also have a name that a user can give a stream."""
@@ -105,7 +107,7 @@ class PathTableProxy(TableProxy):
     def at_snapshot(self, snapshot_id: int) -> PathTableProxy:
         """The same load of another snapshot, with the columns that the table has now."""
         request = read_request(self.given, snapshot_id=snapshot_id)
-        table = load_table(request.path, options=request.options)
+        table = load_table(request.name, options=request.options)
         scan = TableScan.of(table, self.view, snapshot_id=snapshot_id)
         return PathTableProxy(self.gateway, scan, self.padded, self.given, at=snapshot_id)
 
@@ -179,6 +181,7 @@ def read_relation(
     schema: StructType | None = None,
     *,
     snapshot_id: int | None = None,
+    opened: FileStoreTable | None = None,
 ) -> JavaObject | None:
     """Return the logical plan of a load. It stays on the snapshot that the load means now.
 
@@ -188,6 +191,7 @@ def read_relation(
         options: of ``format("paimon")``, the path among them.
         schema: the columns that the user gave.
         snapshot_id: the snapshot that a statement reads of the table that it changes; its rows come as files hold them.
+        opened: the table, if the statement has opened it already.
 
     Returns:
         None where the plain source must read: for filters that Spark has no equal for, and in a Spark whose classes
@@ -198,7 +202,7 @@ def read_relation(
     """
     with without_secrets(options):
         request = read_request(options, snapshot_id=snapshot_id)
-        found = _table_of(gateway, request, options, schema)
+        found = _table_of(gateway, request, options, schema, opened)
         if found is None:
             return None
         proxy, columns, metadata = found
@@ -262,28 +266,38 @@ def _char_columns(source: StreamSource, schema: StructType) -> list[DataField]:
     return [find_field([*source.columns, *source.metadata], f.name) for f in schema.fields if is_char(f)]
 
 
-def path_frame(spark: SparkSession, options: Mapping[str, str], *, snapshot_id: int | None = None) -> DataFrame | None:
+def path_frame(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    *,
+    snapshot_id: int | None = None,
+    opened: FileStoreTable | None = None,
+) -> DataFrame | None:
     """The rows that a load with these options asks for; None and errors as of `read_relation`."""
     try:
         gateway = gateway_of(spark)
     except PaimonError as error:  # the JVM cannot call Python
         note_refusal(error)
         return None
-    plan = read_relation(gateway, java_state(spark), options, snapshot_id=snapshot_id)
+    plan = read_relation(gateway, java_state(spark), options, snapshot_id=snapshot_id, opened=opened)
     if plan is None:
         return None
     return DataFrame(compat.DATASET.of(gateway).ofRows(java_session(spark), plan), spark)
 
 
 def _table_of(
-    gateway: Gateway, request: ReadRequest, options: Mapping[str, str], schema: StructType | None
+    gateway: Gateway,
+    request: ReadRequest,
+    options: Mapping[str, str],
+    schema: StructType | None,
+    opened: FileStoreTable | None,
 ) -> tuple[PathTableProxy | PathSystemTableProxy, Sequence[DataField], Sequence[DataField]] | None:
     """Return the proxy of a table, its columns and its metadata columns; None where Spark has no type for a column."""
     system = metadata_source(request)
     if system is not None:
         return PathSystemTableProxy(gateway, request.path, system), system.fields, ()
-    table = load_table(request.path, options=request.options)
-    scan = TableScan.of(table, row_view_of(request.path), snapshot_id=request.snapshot_id)
+    table = opened_for(request, opened)
+    scan = TableScan.of(table, row_view_of(request), snapshot_id=request.snapshot_id)
     own = {field.name for field in scan.columns}
     metadata = [field for field in metadata_fields(scan.table.schema) if scan.view is ROWS and field.name not in own]
     if schema is not None:  # the user says what is CHAR

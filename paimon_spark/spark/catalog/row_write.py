@@ -256,8 +256,8 @@ class InsertProxy(Proxy):
         from paimon_spark.spark.jobs.shuffled_write import write_shuffled  # most writes do without it
 
         frame = DataFrame(rows, SparkSession(self.gateway.context, rows.sparkSession()))
-        request = write_request(self.options, overwrite=self.overwrites)
-        table = target_table(request, struct)
+        request = write_request(self.options, overwrite=self.overwrites, opened=self.opened)
+        table = target_table(request, struct, self.opened)
         replaced = overwrite_of(request, table) if self.overwrites else None
         write_shuffled(frame, table, replaced, operation=request.operation)
 

@@ -127,7 +127,7 @@ class SaveBuilderProxy(WriteBuilderProxy):
         """
         struct = spark.StructType.fromJson(json.loads(self.info.schema().json()))
         with without_secrets(self.given):
-            request = write_request(self.given, overwrite=self.overwriting is not None)
+            request = write_request(self.given, overwrite=self.overwriting is not None, opened=self.existing)
             table = target_table(request, struct, self.existing)
         self.loaded = LoadedTable(table, table.path)
         if takes_rows(table.schema):

@@ -40,6 +40,7 @@ def snapshot_rows(
     *,
     files: Collection[str] | None = None,
     locations: Sequence[str] = (),
+    opened: FileStoreTable | None = None,
 ) -> DataFrame:
     """Return rows of a snapshot as files hold them (CHAR is not padded), with the columns that the table has now.
 
@@ -49,6 +50,7 @@ def snapshot_rows(
         snapshot_id: what is read, whatever the session has set.
         files: paths of the data files to read; None for all.
         locations: metadata columns that come behind the others.
+        opened: the table, if the statement has opened it already.
 
     Raises:
         PaimonError: as of a load.
@@ -56,7 +58,7 @@ def snapshot_rows(
     given = {**settings_option(spark), **options}
     with without_secrets(given):
         request = read_request(given, snapshot_id=snapshot_id)
-        read = TableRead.of(request)
+        read = TableRead.of(request, opened)
         fields = read_columns(read.fields(), request.columns) + read.locations(*locations)
         schema = to_spark_struct(fields)
         reader = read.reader(schema, files)

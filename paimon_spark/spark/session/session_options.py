@@ -14,7 +14,7 @@ from typing import Final
 from paimon_spark.errors import OptionError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
 from paimon_spark.spec.schema_merge import MergeRules
-from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.paths import system_table_in
 from paimon_spark.table.time_travel import CREATED_AFTER, INCREMENTAL_KEYS, MODE, TRAVEL_KEYS
 
 SAME_AS: Final[Mapping[str, str]] = {"versionasof": "scan.version", "mergeschema": "write.merge-schema"}
@@ -140,7 +140,7 @@ def options_for_path(settings: Mapping[str, str], path: str) -> dict[str, str]:
 
 def table_of(name: str) -> str:
     """The table (and branch) whose system table a name is: what is set for `t` counts for ``t$files``."""
-    if "/" in name or parse_table_path(name).system_table is None:
+    if "/" in name or system_table_in(name) is None:
         return name
     return name.rpartition("$")[0]
 

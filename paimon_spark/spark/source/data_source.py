@@ -156,7 +156,7 @@ class PaimonDataSource(DataSource):
             key_ranges: where buckets are shared by several tasks.
             opened: the table, if the statement has opened it already.
         """
-        request = write_request(self.options, overwrite=overwrite)
+        request = write_request(self.options, overwrite=overwrite, opened=opened)
         table = target_table(request, schema, opened)
         spec = overwrite_of(request, table) if overwrite else None
         return planned(
@@ -181,7 +181,7 @@ class PaimonDataSource(DataSource):
             overwrite: whether something is replaced.
             opened: the table, if the statement has opened it already.
         """
-        request = write_request(self.options, overwrite=overwrite)
+        request = write_request(self.options, overwrite=overwrite, opened=opened)
         table = target_table(replace(request, merge_schema=None), schema, opened)
         mode = overwrite_of(request, table).kind if overwrite else None
         if request.merge_schema is not None:

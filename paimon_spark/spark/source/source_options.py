@@ -7,7 +7,6 @@ one that nobody knows is an error that names the nearest known one.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -26,8 +25,9 @@ from paimon_spark.spark.session.session_options import (
     options_for_path,
 )
 from paimon_spark.spark.session.session_settings import SETTINGS, SessionSettings, time_zone
+from paimon_spark.spark.statements.cursor import split_list
 from paimon_spark.spec.snapshot import Operation
-from paimon_spark.table.paths import refuse_home
+from paimon_spark.table.paths import TableName, parse_table_path, refuse_home, system_table_in
 from paimon_spark.table.time_travel import TIMESTAMP_MILLIS, TRAVEL_KEYS, parse_timestamp_millis
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.schema_merge import MergeRules
+    from paimon_spark.table.table import FileStoreTable
 
 COLUMNS = "columns"
 FILTER = "filter"
@@ -69,7 +70,6 @@ _NO_SPARK_TABLE = (
     "(path '/warehouse/db.db/table')"
 )
 _POINTS = frozenset(key.lower() for key in (*TRAVEL_KEYS, "versionAsOf"))
-_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^`,]*[^`,\s])?))\s*(?:,|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,8 @@ class ReadRequest:
     """What a load asks for. Plain values, picklable."""
 
     path: str
+    name: TableName
+    """What the path names."""
     columns: tuple[str, ...] | None
     """Columns as given; None means all."""
     filter: str | None
@@ -94,6 +96,8 @@ class WriteRequest:
     """What a save asks for. Plain values, picklable."""
 
     path: str
+    name: TableName
+    """What the path names."""
     options: Mapping[str, str] = field(repr=False)
     """Table options (creation) or dynamic options, and those of the store, in Paimon's spelling."""
     dynamic_overwrite: bool | None
@@ -116,17 +120,12 @@ def parse_columns(text: str) -> tuple[str, ...]:
     Raises:
         OptionError: there is no name, an empty one, or one twice.
     """
-    names: list[str] = []
-    position = 0
-    while position < len(text):
-        match = _NAME.match(text, position)
-        if match is None:
-            raise OptionError(f"option 'columns' is a list of column names such as 'a, b'; it is '{text}'")
-        names.append((match[1] or match[2]).replace("``", "`"))
-        position = match.end()
-    if not names or len(set(names)) != len(names) or text.rstrip().endswith(","):
+    names = split_list(text)
+    if names is None:
+        raise OptionError(f"option 'columns' is a list of column names such as 'a, b'; it is '{text}'")
+    if len(set(names)) != len(names):
         raise OptionError(f"option 'columns' names each column once, such as 'a, b'; it is '{text}'")
-    return tuple(names)
+    return names
 
 
 def refused_spark_table() -> UnsupportedError:
@@ -209,11 +208,16 @@ def read_request(options: Mapping[str, str], *, snapshot_id: int | None = None) 
         if not _is_for_writes(key) and not (snapshot_id is not None and key in POINTS_OF_TIME)
     }
     options = layered(session, others)
-    return ReadRequest(path, columns, ours.get(FILTER), options, snapshot_id, settings)
+    return ReadRequest(path, parse_table_path(path), columns, ours.get(FILTER), options, snapshot_id, settings)
 
 
-def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteRequest:
+def write_request(options: Mapping[str, str], *, overwrite: bool, opened: FileStoreTable | None = None) -> WriteRequest:
     """Understand the options of a save. Runs on the driver, once per job.
+
+    Args:
+        options: of the save, the path among them.
+        overwrite: whether something is replaced.
+        opened: the table, if the statement has opened it already.
 
     Raises:
         OptionError: no path, an unknown option, one that only reads know, or contradicting ones.
@@ -233,7 +237,8 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
         )
     settings = SessionSettings.of_options(ours)
     session = options_for_path(settings, path)
-    request = WriteRequest(path, others, dynamic, where, merge_rules(session, ours))
+    named = parse_table_path(path) if opened is None else TableName(opened.path, opened.branch, system_table_in(path))
+    request = WriteRequest(path, named, others, dynamic, where, merge_rules(session, ours))
     operation = Operation(ours[OPERATION]) if OPERATION in ours else None
     return replace(request, session_options=known_to_writes(session), settings=settings, operation=operation)
 

@@ -22,7 +22,6 @@ from paimon_spark.spark.source.reader import PaimonReader
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.source.split_packing import cores_here, pack_groups
 from paimon_spark.spec.predicate import Predicate, all_of
-from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import load_table
 from paimon_spark.table.time_travel import CREATED_AFTER, MODE
@@ -66,8 +65,8 @@ class StreamSource:
             UnsupportedError: the table cannot be read yet, or is a system table that does not stream.
             OptionError: options of streams contradict each other.
         """
-        view = _view_of(request.path)
-        table = stream_table(load_table(request.path, options=batch_options(request.options)), request.options)
+        view = _view_of(request.name.system_table)
+        table = stream_table(load_table(request.name, options=batch_options(request.options)), request.options)
         if table.options.value(READ_CHANGELOG):
             view = AUDIT_LOG
         condition, settings = request.filter, request.settings
@@ -177,8 +176,7 @@ def batch_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key not in _OF_STREAMS}
 
 
-def _view_of(path: str) -> RowView:
-    name = parse_table_path(path).system_table
+def _view_of(name: str | None) -> RowView:
     view = find_view(name)
     if view is not ROWS and view is not AUDIT_LOG:
         raise UnsupportedError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.read.row_views import ROWS, find_view
+from paimon_spark.read.row_views import find_view
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.source.read_columns import match_columns
@@ -18,7 +18,7 @@ from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.predicate import evaluate
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.metastore_catalog import open_catalog
-from paimon_spark.table.paths import DATABASE_SUFFIX, parse_table_path
+from paimon_spark.table.paths import DATABASE_SUFFIX, system_table_in
 from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.system.registry import system_table
 from paimon_spark.table.table import load_table
@@ -65,16 +65,6 @@ class SystemTableReader(DataSourceReader):
         return {**self.__dict__, "_partitions": []}
 
 
-def system_table_of(path: str) -> SystemTable:
-    """The system table that a path names (``/wh/db.db/t$files``).
-
-    Raises:
-        TableNotFoundError: there is no such system table.
-        UnsupportedError: it cannot be read yet.
-    """
-    return system_table(parse_table_path(path).system_table or "", of=path)
-
-
 def named_system_table(path: str) -> SystemTable | RowView | None:
     """The system table, or the view of the rows, that a name or a path means; None of a table itself.
 
@@ -82,8 +72,8 @@ def named_system_table(path: str) -> SystemTable | RowView | None:
         TableNotFoundError: there is no such system table.
         UnsupportedError: it cannot be read yet.
     """
-    found = find_view(parse_table_path(path).system_table)
-    return None if found is ROWS else found or system_table_of(path)
+    name = system_table_in(path)
+    return None if name is None else find_view(name) or system_table(name, of=path)
 
 
 @dataclass(frozen=True)
@@ -109,16 +99,16 @@ def metadata_source(request: ReadRequest) -> MetadataSource | None:
     if of_warehouse is not None and database == f"{SYSTEM_DATABASE}{DATABASE_SUFFIX}":
         catalog = open_catalog(warehouse, request.options)
         return MetadataSource(of_warehouse.fields, lambda: of_warehouse.read(catalog))
-    if find_view(parse_table_path(request.path).system_table) is not None:
+    if find_view(request.name.system_table) is not None:
         return None
-    system = system_table_of(request.path)
-    table = load_table(request.path, options=request.options)
+    system = system_table(request.name.system_table or "", of=request.path)
+    table = load_table(request.name, options=request.options)
     return MetadataSource(system.fields, lambda: system.read(table))
 
 
-def row_view_of(path: str) -> RowView:
-    """Return the row view that a path names (``t``, ``t$ro``), where `metadata_source` finds none."""
-    view = find_view(parse_table_path(path).system_table)
+def row_view_of(request: ReadRequest) -> RowView:
+    """Return the row view that a load names (``t``, ``t$ro``), where `metadata_source` finds none."""
+    view = find_view(request.name.system_table)
     assert view is not None
     return view
 

@@ -17,13 +17,14 @@ from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.source.split_packing import cores_here
 from paimon_spark.spark.source.system_read import row_view_of
 from paimon_spark.spec.predicate import Leaf
-from paimon_spark.table.table import load_table
+from paimon_spark.table.table import load_table, reopened
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,19 @@ class TableRead:
     """Metadata columns that the request can name."""
 
     @classmethod
-    def of(cls, request: ReadRequest) -> TableRead:
+    def of(cls, request: ReadRequest, opened: FileStoreTable | None = None) -> TableRead:
         """Open the table, and choose what is read of its history.
+
+        Args:
+            request: the load.
+            opened: the table, if the statement has opened it already.
 
         Raises:
             TableNotFoundError: there is no table at the path.
             UnsupportedError: the table cannot be read yet.
         """
-        table = load_table(request.path, options=request.options)
-        scan = TableScan.of(table, row_view_of(request.path), snapshot_id=request.snapshot_id)
+        table = opened_for(request, opened)
+        scan = TableScan.of(table, row_view_of(request), snapshot_id=request.snapshot_id)
         own = {field.name for field in scan.columns}
         fields = metadata_fields(table.schema) if scan.view is ROWS else ()
         return cls(request, scan, tuple(field for field in fields if field.name not in own))
@@ -78,3 +83,14 @@ class TableRead:
             plan = prune_by_metadata(plan, [Leaf("in", FILE_PATH, tuple(files))])
         refuse_merged_splits(plan.table, plan.splits, metadata)
         return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
+
+
+def opened_for(request: ReadRequest, opened: FileStoreTable | None) -> FileStoreTable:
+    """The table that a load names, with its options; `opened` if the statement has opened it already.
+
+    Raises:
+        TableNotFoundError: there is no table at the path.
+    """
+    if opened is None:
+        return load_table(request.name, options=request.options)
+    return reopened(opened, request.options)

@@ -5,7 +5,6 @@ Everything here runs on the driver, once per job, before the first row moves.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import redact
 from paimon_spark.table.foreign_folders import refuse_foreign_folder
 from paimon_spark.table.new_schema import KEY_OPTIONS, names_of, new_table_schema
-from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
+from paimon_spark.table.paths import MAIN_BRANCH, TableName, refuse_system_database
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.spark.source.source_options import WriteRequest
-
-_LOG = logging.getLogger(__name__)
 
 
 def check_frame(rows: object, action: str) -> None:
@@ -54,7 +51,7 @@ def check_frame(rows: object, action: str) -> None:
 def saved_table_exists(options: Mapping[str, str]) -> bool:
     """Whether there is a table where a save with these options goes to."""
     request = write_request(options, overwrite=False)
-    return table_exists(parse_table_path(request.path).root, options=_sorted(request)[0])
+    return table_exists(TableName(request.name.root), options=_sorted(request)[0])
 
 
 def path_already_exists(path: str) -> AnalysisException:
@@ -80,7 +77,7 @@ def target_table(request: WriteRequest, schema: StructType, opened: FileStoreTab
         SchemaError: no table can be made of these columns and options.
         UnsupportedError: the table cannot be written yet.
     """
-    name = parse_table_path(request.path)
+    name = request.name
     refuse_system_table(request.path, name.system_table, "written")
     refuse_system_database(name.root)
     store, branch, session, others = _sorted(request)
@@ -95,9 +92,9 @@ def target_table(request: WriteRequest, schema: StructType, opened: FileStoreTab
 def _opened_or_created(
     request: WriteRequest, schema: StructType, store: dict[str, str], branch: str | None, others: Mapping[str, str]
 ) -> FileStoreTable:
-    name = parse_table_path(request.path)
+    name = request.name
     try:
-        return load_table(request.path, options=store, branch=branch)
+        return load_table(request.name, options=store, branch=branch)
     except TableNotFoundError:
         if (branch or name.branch) != MAIN_BRANCH:
             raise
@@ -109,7 +106,7 @@ def _opened_or_created(
     try:
         return create_table(name.root, new_schema, options=store, file_io=file_io)
     except SchemaError:  # another job was faster; then its table is the one to write to
-        return load_table(request.path, options=store)
+        return load_table(request.name, options=store)
 
 
 def opened_table(request: WriteRequest) -> FileStoreTable:
@@ -119,7 +116,7 @@ def opened_table(request: WriteRequest) -> FileStoreTable:
         TableNotFoundError: there is none.
     """
     store, branch, _, _ = _sorted(request)
-    return load_table(request.path, options=store, branch=branch)
+    return load_table(request.name, options=store, branch=branch)
 
 
 def _sorted(request: WriteRequest) -> tuple[dict[str, str], str | None, dict[str, str], dict[str, str]]:

@@ -95,7 +95,7 @@ class FrameRows(MatchedRows):
     def rows(self, snapshot_id: int | None) -> DataFrame:
         """The matched rows, with their new values."""
         if snapshot_id is not None and self._named_metadata:
-            return self._hit(snapshot_rows(self.spark, self.options, snapshot_id, locations=self._named_metadata))
+            return self._hit(self._snapshot_rows(snapshot_id, self._named_metadata))
         rows = self.matching(snapshot_id)
         return _updated(rows, self.table, self.values) if self.values else rows
 
@@ -112,7 +112,7 @@ class FrameRows(MatchedRows):
     def rows_of_files(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """Return all rows of some files; rows with `HIT` have their new values."""
         locations = dict.fromkeys((FILE_PATH, *tracked_names(self.table.schema), *self._named_metadata))
-        rows = snapshot_rows(self.spark, self.options, snapshot_id, files=files, locations=list(locations))
+        rows = self._snapshot_rows(snapshot_id, list(locations), files=files)
         rows_of_files = self.marking(padded(rows, self.table.schema.fields))
         return _updated(rows_of_files, self.table, self.values) if self.values else rows_of_files
 
@@ -126,8 +126,19 @@ class FrameRows(MatchedRows):
         Of a DELETE and of an UPDATE by columns (data evolution) they have only the columns that these need.
         """
         locations = dict.fromkeys((FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema), *self._named_metadata))
-        options = {**self.options, **self._narrowing()}
-        return self._hit(snapshot_rows(self.spark, options, snapshot_id, locations=list(locations)))
+        return self._hit(self._snapshot_rows(snapshot_id, list(locations), self._narrowing()))
+
+    def _snapshot_rows(
+        self,
+        snapshot_id: int,
+        locations: Sequence[str],
+        narrowing: Mapping[str, str] | None = None,
+        *,
+        files: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """Rows of the table, which is open, with metadata columns."""
+        options = {**self.options, **(narrowing or {})}
+        return snapshot_rows(self.spark, options, snapshot_id, files=files, locations=locations, opened=self.table)
 
     def _narrowing(self) -> dict[str, str]:
         """The options of a load by which it reads no more files and columns than `located` needs."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -16,10 +17,11 @@ from pyspark.errors import AnalysisException
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.session.hive_address import with_hive_address
 from paimon_spark.spark.statements.cursor import split_name
+from paimon_spark.table import paths
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
-from paimon_spark.table.paths import is_path_name, is_plain_name, parse_table_path
+from paimon_spark.table.paths import is_path_name, is_plain_name
 from paimon_spark.table.table import FileStoreTable, load_table, table_exists
 
 if TYPE_CHECKING:
@@ -67,10 +69,20 @@ class TableName:
         """Whether the table is named by its path."""
         return not self.database
 
+    @property
+    def system_table(self) -> str | None:
+        """The system table that the name means (``t$files``); None for a table itself."""
+        return self.named.system_table
+
+    @cached_property
+    def named(self) -> paths.TableName:
+        """What its path names."""
+        return paths.parse_table_path(self.path)
+
     def exists(self) -> bool:
         """Whether there is such a table (or the table of such a branch or system table)."""
         try:
-            return table_exists(self.path, options=self.options)
+            return table_exists(self.named, options=self.options)
         except SchemaError:
             return False
 
@@ -81,7 +93,7 @@ class TableName:
             AnalysisException: there is none (TABLE_OR_VIEW_NOT_FOUND).
         """
         try:
-            return load_table(self.path, options=self.options)
+            return load_table(self.named, options=self.options)
         except (TableNotFoundError, SchemaError):
             raise table_not_found(self.parts) from None
 
@@ -237,11 +249,6 @@ def _named(catalog_name: str, catalog: FilesystemCatalog, database: str, table: 
     if not is_plain_name(database) or not is_plain_name(table):
         return None
     return TableName(catalog_name, database, table, catalog.table_path(database, table), catalog.options)
-
-
-def system_table_in(name: TableName) -> str | None:
-    """The system table that a name means (``t$files``); None for a table itself."""
-    return parse_table_path(name.path).system_table
 
 
 def table_not_found(parts: Sequence[str]) -> AnalysisException:

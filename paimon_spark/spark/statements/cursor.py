@@ -365,6 +365,30 @@ def split_name(text: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def split_list(text: str) -> tuple[str, ...] | None:
+    """Return the names in a list such as ``a, `odd,name` ``; None where one is empty or lacks its second backquote."""
+    names, at = [], 0
+    while at <= len(text):
+        rest = text[at:].lstrip()
+        at = len(text) - len(rest)
+        if rest.startswith("`"):
+            end = _closing(text, at)
+            behind = "" if end is None else text[end + 1 :].lstrip()
+            if end is None or (behind and not behind.startswith(",")):
+                return None
+            name, comma = text[at + 1 : end].replace("``", "`"), len(text) - len(behind)
+        else:
+            name, _, behind = rest.partition(",")
+            name, comma = name.strip(), at + len(name)
+            if "`" in name:
+                return None
+        if not name:
+            return None
+        names.append(name)
+        at = comma + 1
+    return tuple(names)
+
+
 def _closing(text: str, at: int) -> int | None:
     """Return where the quotation ends that a backquote at ``at`` begins; a doubled backquote is one of the text."""
     end = text.find("`", at + 1)

@@ -73,22 +73,26 @@ class TableHandle:
                 return frame
         return self.spark.read.format("paimon").options(**given).load(self.path)
 
-    def snapshot_rows(self, snapshot_id: int, *, locations: Sequence[str] = (), **options: Any) -> DataFrame:
+    def snapshot_rows(
+        self, snapshot_id: int, *, locations: Sequence[str] = (), opened: FileStoreTable | None = None, **options: Any
+    ) -> DataFrame:
         """Return rows of a snapshot as files hold them, with the columns that the table has now.
 
         Args:
             snapshot_id: what is read, whatever the session has set.
             locations: metadata columns that come behind the others.
+            opened: the table, if the statement has opened it already.
             options: `columns` and `filter`.
         """
         given = {"path": self.path, **self.options, **option_keys(options)}
         if not is_connect(self.spark):
             from paimon_spark.spark.catalog.frames import path_frame  # as above
 
-            frame = path_frame(self.spark, {**settings_option(self.spark), **given}, snapshot_id=snapshot_id)
+            with_settings = {**settings_option(self.spark), **given}
+            frame = path_frame(self.spark, with_settings, snapshot_id=snapshot_id, opened=opened)
             if frame is not None:
                 return frame.select("*", *locations) if locations else frame
-        return snapshot_rows(self.spark, given, snapshot_id, locations=locations)
+        return snapshot_rows(self.spark, given, snapshot_id, locations=locations, opened=opened)
 
     def read_system_table(self, name: str, options: Mapping[str, Any]) -> DataFrame:
         """Return the system table of that name, with read options."""

@@ -83,7 +83,7 @@ class PaimonTable:
         register(spark)
         request = read_request({"path": path, **option_keys(options)})
         table = cls(spark, request.path, request.options)
-        refuse_system_table(table.path, parse_table_path(table.path).system_table, "opened as a PaimonTable")
+        refuse_system_table(table.path, request.name.system_table, "opened as a PaimonTable")
         table._table.load()
         return table
 

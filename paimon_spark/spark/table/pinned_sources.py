@@ -10,7 +10,6 @@ from paimon_spark.spark.session.connect_plans import with_loads
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import read_request
-from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def _is_plain_load(load: Any, table: FileStoreTable) -> bool:
     if load.format.lower() != "paimon" or len(load.paths) > 1:
         return False
     request = read_request({**load.options, **({"path": load.paths[0]} if load.paths else {})})
-    if named_system_table(request.path) is not None or any(key in POINTS_OF_TIME for key in request.options):
+    if request.name.system_table is not None or any(key in POINTS_OF_TIME for key in request.options):
         return False
-    own = load_table(request.path, options=request.options)
+    own = load_table(request.name, options=request.options)
     return (own.path, own.branch) == (table.path, table.branch)

@@ -129,7 +129,7 @@ class Rows(TablePart):
         if snapshot_id is None:
             rows = self.table.to_df()
         else:
-            rows = padded(self.table.snapshot_rows(snapshot_id), table.schema.fields)
+            rows = padded(self.table.snapshot_rows(snapshot_id, opened=table), table.schema.fields)
         return rows if where is None else rows.where(where)
 
 

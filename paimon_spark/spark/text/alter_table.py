@@ -15,7 +15,6 @@ from paimon_spark.spark.sql.table_definitions import (
     refuse_added_default,
     refuse_replaced_columns,
 )
-from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.text.calls import run_tags
 from paimon_spark.spark.text.context import Context
@@ -47,7 +46,7 @@ def run_alter_table(context: Context, cursor: Cursor) -> DataFrame | None:
     name = target(context, cursor.name())
     if name is None:
         return None
-    refuse_system_table(name.path, system_table_in(name), "changed")
+    refuse_system_table(name.path, name.system_table, "changed")
     if cursor.take("RENAME", "TO"):
         rename_table(context, name, cursor.name())
     elif cursor.sees("DROP", "PARTITION") or cursor.sees("DROP", "IF", "EXISTS", "PARTITION"):

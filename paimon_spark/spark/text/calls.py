@@ -25,7 +25,6 @@ from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
     analysis_error,
     resolve_text,
-    system_table_in,
     table_not_found,
 )
 from paimon_spark.spark.statements.cursor import Cursor, split_name
@@ -133,7 +132,7 @@ def run_tags(context: Context, cursor: Cursor) -> DataFrame | None:
     name = target(context, statement.table)
     if name is None:
         return None
-    refuse_system_table(".".join(statement.table), system_table_in(name), "given to a procedure")
+    refuse_system_table(".".join(statement.table), name.system_table, "given to a procedure")
     return _run_tags(context, statement, name.load())
 
 
@@ -143,7 +142,7 @@ def run_analyze(context: Context, cursor: Cursor) -> DataFrame | None:
     name = None if statement is None else target(context, statement.table)
     if statement is None or name is None:
         return None
-    refuse_system_table(".".join(statement.table), system_table_in(name), "analyzed")
+    refuse_system_table(".".join(statement.table), name.system_table, "analyzed")
     run_analyze_statement(context.spark, name.load(), statement)
     return empty(context)
 

@@ -13,6 +13,8 @@ from paimon_spark.spark.sql.warehouses import Warehouses
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from paimon_spark.table.table import FileStoreTable
+
 
 @dataclass(frozen=True)
 class Context:
@@ -25,6 +27,8 @@ class Context:
     """Snapshots to read of tables (by path) that the statement is about to replace."""
     current: Mapping[str, int] = field(default_factory=dict)
     """Snapshots to read of tables (by path) that the statement changes, with the columns that they have now."""
+    opened: Mapping[str, FileStoreTable] = field(default_factory=dict)
+    """Tables (by path) that the statement has opened."""
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     """DataFrames that queries name like tables, by names that no table has."""
     depth: int = 0

@@ -32,7 +32,6 @@ from paimon_spark.spark.sql.warehouses import (
     quoted,
     resolve,
     schema_not_found,
-    system_table_in,
     table_not_found,
 )
 from paimon_spark.spark.statements.cursor import Cursor
@@ -159,7 +158,7 @@ def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchem
     source = target(context, parts)
     if source is None:
         raise UnsupportedError(f"CREATE TABLE … LIKE takes a Paimon table, which {quoted(parts)} is not")
-    refuse_system_table(source.path, system_table_in(source), "copied by LIKE")
+    refuse_system_table(source.path, source.system_table, "copied by LIKE")
     given = _definition(context, cursor)
     schema = source.load().schema
     options = _with_defaults(context, name, copied_options(schema.options) | _own_options(context, given, name))

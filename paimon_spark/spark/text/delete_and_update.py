@@ -16,7 +16,7 @@ from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
 from paimon_spark.spark.sql.row_changes import run_delete as delete
 from paimon_spark.spark.sql.row_changes import run_update as update
-from paimon_spark.spark.sql.warehouses import TableName, quoted, system_table_in
+from paimon_spark.spark.sql.warehouses import TableName, quoted
 from paimon_spark.spark.statements.cursor import Cursor, Kind
 from paimon_spark.spark.statements.expressions import Named
 from paimon_spark.spark.text.context import Context
@@ -49,7 +49,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     name, source, alias = _target(context, cursor, "WHERE")
     if name is None:
         return None
-    refuse_system_table(name.path, system_table_in(name), "changed")
+    refuse_system_table(name.path, name.system_table, "changed")
     refuse_older_state(write_options(context, name), where=SESSION_SAYS)
     condition = _condition(cursor)
     table = name.load()
@@ -59,7 +59,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         context.spark,
         table,
         options={**name.options, "path": name.path},
-        matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id), tokens_of(text)),
+        matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id, table), tokens_of(text)),
         marking=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
         filtering=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
         named=Named.by(condition),
@@ -85,7 +85,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     name, source, alias = _target(context, cursor, "SET")
     if name is None:
         return None
-    refuse_system_table(name.path, system_table_in(name), "changed")
+    refuse_system_table(name.path, name.system_table, "changed")
     refuse_older_state(write_options(context, name), where=SESSION_SAYS)
     cursor.expect("SET")
     table = name.load()
@@ -102,7 +102,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         table,
         options={**name.options, "path": name.path},
         matching=lambda snapshot_id: run_query(
-            reading(context, name, snapshot_id), tokens_of(f"{ctes}SELECT *, {columns} FROM {source}{where}")
+            reading(context, name, snapshot_id, table), tokens_of(f"{ctes}SELECT *, {columns} FROM {source}{where}")
         ),
         marking=lambda rows: _query_of(
             context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
@@ -117,9 +117,14 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     return counted(context, reported.counts, "num_affected_rows")
 
 
-def reading(context: Context, name: TableName, snapshot_id: int | None) -> Context:
-    """Return the context in which a query reads a snapshot of the target."""
-    return context if snapshot_id is None else replace(context, current={name.path: snapshot_id})
+def reading(
+    context: Context, name: TableName, snapshot_id: int | None, opened: FileStoreTable | None = None
+) -> Context:
+    """Return the context in which a query reads a snapshot of the target, which may be open already."""
+    if snapshot_id is None:
+        return context
+    known = {} if opened is None else {name.path: opened}
+    return replace(context, current={name.path: snapshot_id}, opened=known)
 
 
 def _marked(alias: str, condition: str | None) -> str:

@@ -18,7 +18,7 @@ from paimon_spark.spark.sql.table_descriptions import (
     shown_properties,
     table_struct,
 )
-from paimon_spark.spark.sql.warehouses import TableName, analysis_error, quoted, system_table_in, table_not_found
+from paimon_spark.spark.sql.warehouses import TableName, analysis_error, quoted, table_not_found
 from paimon_spark.spark.statements.cursor import Cursor, Kind
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
@@ -45,7 +45,7 @@ def run_describe(context: Context, cursor: Cursor) -> DataFrame | None:
     spec = cursor.group() if cursor.take("PARTITION") else None
     if not cursor.at_end():
         raise UnsupportedError(f"DESCRIBE of a Paimon table takes no '{cursor.rest().source()}': leave it out")
-    if system_table_in(name) is None:
+    if name.system_table is None:
         table = name.load()
         rows = described_table(table, name.parts, extended=extended)
         if spec is not None:

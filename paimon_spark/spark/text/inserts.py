@@ -15,7 +15,6 @@ from paimon_spark.spark.sql.warehouses import (
     TableName,
     is_explicit,
     resolve,
-    system_table_in,
     table_not_found,
 )
 from paimon_spark.spark.statements.cursor import Cursor, Kind
@@ -73,7 +72,7 @@ def written_table(context: Context, name: TableName) -> FileStoreTable:
     Raises:
         UnsupportedError: it is a system table, or the session has set a branch.
     """
-    refuse_system_table(name.path, system_table_in(name), "written")
+    refuse_system_table(name.path, name.system_table, "written")
     write_options(context, name)
     return name.load()
 

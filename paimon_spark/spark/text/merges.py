@@ -31,7 +31,6 @@ from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge, GivenClause
 from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_merge, strategy_of_frame_merge
 from paimon_spark.spark.sql.merge_strategy import Action
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
-from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
@@ -302,7 +301,7 @@ def _read_merge(
     name = target(context, cursor.name())
     if name is None:
         return None
-    refuse_system_table(name.path, system_table_in(name), "changed")
+    refuse_system_table(name.path, name.system_table, "changed")
     session = write_options(context, name)
     refuse_older_state(session, where=SESSION_SAYS)
     rules = rules_of(session, evolves_schema=evolves_schema)

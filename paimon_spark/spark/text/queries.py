@@ -39,7 +39,6 @@ from paimon_spark.spark.sql.warehouses import (
     is_explicit,
     quoted,
     resolve,
-    system_table_in,
     table_not_found,
 )
 from paimon_spark.spark.statements.conditions import filter_option
@@ -330,7 +329,7 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
         return None
     if read.view is not None:
         return rows_of_view(context, read.name, read.view, _rows_of_text).alias(read.name.table)
-    if system_table_in(read.name) is not None:
+    if read.name.system_table is not None:
         _check_system_table(read)
     files = rows_of_files(context.spark, read.name, read.name.load(), read.options)
     if files is not None:
@@ -414,12 +413,12 @@ def _frames(
             frames[read.key] = rows_of_view(context, read.name, read.view, _rows_of_text)
             continue
         options = dict(read.options)
-        table = read.name.load()
+        table = context.opened.get(read.name.path) or read.name.load()
         files = rows_of_files(context.spark, read.name, table, options)
         if files is not None:
             frames[read.key] = files
             continue
-        if system_table_in(read.name) is None:
+        if read.name.system_table is None:
             schema = at_version(table, options).schema
             fields = schema.fields
             hidden = metadata_columns(schema, tokens) if pruned else []
@@ -433,7 +432,7 @@ def _frames(
             frames[read.key] = reader.load(read.name.path)
         else:
             handle = TableHandle(context.spark, read.name.path, read.name.options)
-            frames[read.key] = padded(handle.snapshot_rows(read.current, **options), table.schema.fields)
+            frames[read.key] = padded(handle.snapshot_rows(read.current, opened=table, **options), table.schema.fields)
     return frames
 
 

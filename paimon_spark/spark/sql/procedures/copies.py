@@ -28,12 +28,11 @@ from paimon_spark.spark.sql.procedures.procedure import (
     ResultColumn,
     Rows,
 )
-from paimon_spark.spark.sql.warehouses import system_table_in
 
 
 def _copy(context: CallContext, arguments: Arguments) -> Rows:
     source, target = context.table(arguments["source_table"]), context.named(arguments["target_table"])
-    refuse_system_table(arguments["target_table"], system_table_in(target), "given to a procedure")
+    refuse_system_table(arguments["target_table"], target.system_table, "given to a procedure")
     where = arguments["where"] if str(arguments["where"] or "").strip() else None
     zone = None if where is None else time_zone(settings_of(context.spark))
     partitions = scope_of(source, where=where, zone=zone).partitions

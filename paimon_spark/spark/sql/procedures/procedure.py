@@ -19,7 +19,6 @@ from paimon_spark.spark.sql.warehouses import (
     Warehouses,
     resolve_text,
     schema_not_found,
-    system_table_in,
     unknown_warehouse,
 )
 from paimon_spark.spark.statements.cursor import split_name
@@ -49,8 +48,8 @@ def argument_table(known: Warehouses, text: str, catalog: str) -> FileStoreTable
         UnsupportedError: it is a system table.
     """
     name = resolve_text(known, text, catalog)
-    refuse_system_table(text, system_table_in(name), "given to a procedure")
-    return refuse_format_table(load_table(name.path, options=name.options), "a procedure")
+    refuse_system_table(text, name.system_table, "given to a procedure")
+    return refuse_format_table(load_table(name.named, options=name.options), "a procedure")
 
 
 def argument_tables(known: Warehouses, text: str, catalog: str) -> list[FileStoreTable]:
