@@ -51,11 +51,12 @@ class OssFiles(_Any):  # type: ignore[misc]
 
     def _read(self, deed: Callable[[], Any]) -> Any:
         """What is read by several requests, or as it comes; where a connection ends meanwhile, all of it anew."""
-        from oss2.exceptions import OssError, RequestError
+        from oss2.exceptions import InconsistentError, OssError, RequestError
+        from requests import RequestException
 
         try:
             for _ in range(self._attempts() - 1):
-                with contextlib.suppress(RequestError):
+                with contextlib.suppress(RequestError, RequestException, InconsistentError):
                     return deed()
             return deed()
         except OssError as error:

@@ -73,9 +73,10 @@ _DENIED: Final = (
     "SignatureDoesNotMatch",
     "AccessDenied",
     "Forbidden",
-    "403",
     "AccessControlException",
 )
+_FORBIDDEN: Final = re.compile(r"(?<![\w/.-])403(?![\w/-])")
+"""The status, and no part of a port or a name."""
 _JAVA_STACK: Final = re.compile(r"(\\n|\s)(\\t|\s)at [\w.$]+\(.*", re.DOTALL)
 """Where in Java something was raised: HDFS's client takes it over."""
 
@@ -164,7 +165,7 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint:
     if number in _ADVICE:
         return StorageError(_ADVICE[number].format(path=shown), number)
     more = f". {hint}" if hint else ""
-    if isinstance(error, PermissionError) or _status(error) in _DENIED_STATUS or any(w in reason for w in _DENIED):
+    if isinstance(error, PermissionError) or _status(error) in _DENIED_STATUS or _says_denied(reason):
         return StorageDeniedError(
             f"'{shown}' may not be read or written ({reason}). Give the user who runs Spark the right to it; of an "
             f"object store check the keys ('s3.access-key', 's3.secret-key'){more}",
@@ -196,6 +197,10 @@ def _where(path: str) -> str:
     if path.lower().startswith("hdfs"):
         return "Check that the NameNode of the path is active, and the network"
     return "Check the endpoint of the store and the network"
+
+
+def _says_denied(reason: str) -> bool:
+    return any(word in reason for word in _DENIED) or _FORBIDDEN.search(reason) is not None
 
 
 def _status(error: BaseException) -> int | None:

@@ -14,6 +14,7 @@ from paimon_spark.storage.azure import AzureFiles
 from paimon_spark.storage.gcs import GcsFiles
 from paimon_spark.storage.hdfs import open_hdfs
 from paimon_spark.storage.oss import OssFiles
+from paimon_spark.storage.s3 import S3Files
 from paimon_spark.storage.s3_credentials import ASSUMED_ROLE, session_for
 from paimon_spark.storage.store_errors import not_opened
 from paimon_spark.storage.store_options import check_known, secret_values
@@ -86,6 +87,8 @@ def _store_class(kind: type[Any], options: Mapping[str, Any]) -> type[Any]:
 
     gcsfs asks for the kind of each bucket by gRPC, for a minute where nothing answers: only Google's own endpoint does.
     """
+    if kind.__module__ == "s3fs.core":
+        return _with_ours(S3Files, cast("Hashable", kind))
     if kind.__module__ == "ossfs.core":
         return _with_ours(OssFiles, cast("Hashable", kind))
     if kind.__module__ == "gcsfs.extended_gcsfs" and (

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from paimon_spark.errors import OptionError, PaimonError, StorageError
+from paimon_spark.errors import OptionError, PaimonError, StorageDeniedError, StorageError
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.storage import azure, gcs
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO
@@ -177,6 +177,13 @@ def test_a_library_that_raises_what_is_no_os_error(monkeypatch: pytest.MonkeyPat
     with pytest.raises(StorageError, match="without keys"):
         store.open_input("broken://b/x")
     assert not store.delete_quietly("broken://b/x")
+
+
+@pytest.mark.parametrize("reason", ["HTTPConnectionPool(host='127.0.0.1', port=40333): Read timed out", "data-403f"])
+def test_a_number_that_has_403_in_it_is_no_denial(reason: str) -> None:
+    assert not isinstance(translated(_named("ReadTimeout")(reason), "oss://b/x"), StorageDeniedError)
+    for said in ("HTTP 403", "status: 403, details", "(403)", "Server returned 403."):
+        assert isinstance(translated(_named("ReadTimeout")(said), "oss://b/x"), StorageDeniedError)
 
 
 def test_a_file_of_a_store_that_breaks_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage import azure, gcs, oss, silence
 from paimon_spark.storage.store_options import S3_BOUNDS
+from paimon_spark.storage.store_requests import KEPT
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.table import FileStoreTable
 from tests.support.faulty_server import Answer, Fault, Faults, faulty
@@ -166,6 +167,25 @@ def test_silence_is_a_clear_error(
     faults.rule = None
     assert insert(table, {1: 1}) == 2
     assert rows_of(truth(store)) == {0: 0, 1: 1}
+
+
+@pytest.mark.parametrize("fault", ["stalled", "cut"])
+@pytest.mark.parametrize("store", OF_HTTP, indirect=True)
+def test_an_answer_that_stops_in_its_middle_is_asked_for_again(
+    store: tuple[StoreServer, StoreServer, Faults], faults: Faults, table: FileStoreTable, fault: Fault
+) -> None:
+    """Of a data file and of a manifest; where it stops each time, the error comes soon."""
+    for part in ("bucket-0/data-", "manifest/manifest-")[: 2 if fault == "cut" else 1]:
+        KEPT.clear()
+        faults.once(fault, "GET", part)
+        assert rows_of(table) == {0: 0}
+        assert faults.met
+    faults.always(fault, "GET", "bucket-0/data-")
+    with pytest.raises(PaimonError, match=r"does not answer|bucket-0/data-"):
+        rows_of(table)
+    assert len(faults.met) <= 6
+    faults.rule = None
+    assert rows_of(table) == {0: 0}
 
 
 @pytest.mark.parametrize("store", OF_HTTP, indirect=True)

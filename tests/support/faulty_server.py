@@ -25,7 +25,8 @@ class Answer:
 
 Fault = int | str | Answer
 """A status or a whole answer; ``reset``: the connection ends before the deed; ``lost``: it ends after the deed;
-``silent``: no deed, and no answer as long as the server runs."""
+``silent``: no deed, and no answer as long as the server runs; ``stalled``: half of
+the answer, and no more of it; ``cut``: half of it, then the connection ends."""
 _REPORTED_BYTES = 400
 Rule = Callable[[str, str], Fault | None]
 """What happens to a request: by its method and its path, decoded."""
@@ -128,9 +129,12 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
             if fault == "lost":
                 self.close_connection = True
                 return
-            self._send(found.status, found.getheaders(), data)
+            self._send(found.status, found.getheaders(), data, whole=fault not in ("stalled", "cut"))
+            if fault == "stalled":
+                ended.wait()
+            self.close_connection |= fault in ("stalled", "cut")
 
-        def _send(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
+        def _send(self, status: int, headers: list[tuple[str, str]], data: bytes, *, whole: bool = True) -> None:
             self.send_response_only(status)
             known = {key.lower(): value for key, value in headers}
             for key, value in headers:
@@ -143,7 +147,7 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
                 self.send_header("Content-Length", length)
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(data)
+                self.wfile.write(data if whole else data[: len(data) // 2])
 
         do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = answer  # noqa: N815
 
