@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,7 @@ class Retries:
         time.sleep(millis * (1 + random.uniform(0, _JITTER)) / 1000)
 
 
+@cache
 def writer_version() -> str:
     """Return the writer version that snapshots record: ``paimon-spark-<version>``."""
     try:

@@ -18,6 +18,7 @@ import paimon_spark
 from paimon_spark import CommitConflictError, OptionError, PaimonError, SchemaMismatchError, UnsupportedError
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.arrow.scan import Scan
+from paimon_spark.storage.parquet_format import ParquetReader
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string()), pa.field("p", pa.string(), False)])
 KINDS: dict[str, dict[str, Any]] = {
@@ -198,6 +199,43 @@ def test_nothing_needs_pyspark(warehouse: str) -> None:
         "print(t.scan(where='k > 0').to_arrow().to_pylist())"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[{'k': 2}]"
+
+
+def test_a_condition_over_texts_that_the_file_has_as_a_dictionary(warehouse: str) -> None:
+    """Texts are decoded by their dictionary once rows are left out; nulls and types stay as they were."""
+    table = new_table(warehouse)
+    given = [row(k, None if k % 7 == 0 else f"text {k % 5}", f"p{k % 3}") for k in range(40_000)]
+    table.append(given)
+    for where, kept in (
+        ("v = 'text 3'", lambda r: r["v"] == "text 3"),
+        ("v IS NULL AND k > 39000", lambda r: r["v"] is None and r["k"] > 39_000),
+        ("v <> 'text 3' OR p = 'p1'", lambda r: r["v"] not in (None, "text 3") or r["p"] == "p1"),
+        ("k = 12345", lambda r: r["k"] == 12_345),
+    ):
+        for columns in (None, ["k"], ["v", "k"]):
+            found = table.scan(columns, where).to_arrow()
+            wanted = [{name: r[name] for name in columns or r} for r in given if kept(r)]
+            assert found.to_pylist() == wanted, (where, columns)
+            assert found.schema == pa.schema([SCHEMA.field(name) for name in columns or SCHEMA.names])
+    assert table.scan().to_reader().read_all().to_pylist() == given
+
+
+@pytest.mark.parametrize(("threads", "side_by_side"), [(1, False), (2, True), (4, True)])
+def test_columns_of_few_splits_are_decoded_side_by_side(
+    warehouse: str, monkeypatch: pytest.MonkeyPatch, threads: int, side_by_side: bool
+) -> None:
+    table = new_table(warehouse)
+    table.append([row(1, "a")])
+    asked = []
+    read = ParquetReader.read_batches
+
+    def noted(self: ParquetReader, *fields: Any, **how: Any) -> Any:
+        asked.append(how["use_threads"])
+        return read(self, *fields, **how)
+
+    monkeypatch.setattr(ParquetReader, "read_batches", noted)
+    assert rows(table.scan(threads=threads)) == [row(1, "a")]
+    assert asked == [side_by_side]
 
 
 def test_versions(warehouse: str) -> None:

@@ -34,6 +34,25 @@ def load(path: Path | str, **options: str) -> pa.Table:
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
+@pytest.mark.parametrize(
+    ("name", "options"), [("db.db/t$files", {}), ("db.db/t", {}), ("other.db/days", {"filter": "dt > '1970-01-01'"})]
+)
+def test_columns_are_left_out_where_an_engine_says_so(warehouse: Path, name: str, options: dict[str, str]) -> None:
+    """Sail does, by the reader's `pruneColumns`, and wants these columns alone, in its order."""
+    source = PaimonDataSource({"path": f"{warehouse}/{name}", **options})
+    whole = load(f"{warehouse}/{name}", **options)
+    assert whole.num_rows
+    for columns in (whole.schema.names[:1], whole.schema.names[1::-1], []):
+        reader = source.reader(source.schema())
+        reader.pruneColumns(pa.schema([whole.schema.field(column) for column in columns]))  # type: ignore[attr-defined]
+        task = pickle.loads(pickle.dumps(reader))
+        batches = [batch for each in reader.partitions() for batch in task.read(each)]
+        assert sum(batch.num_rows for batch in batches) == whole.num_rows
+        assert all(batch.schema.names == columns for batch in batches)
+        if columns:
+            assert pa.Table.from_batches(batches).to_pylist() == whole.select(columns).to_pylist()
+
+
 @pytest.mark.parametrize("name", SYSTEM_TABLES)
 def test_system_tables_of_a_table(warehouse: Path, name: str) -> None:
     source = PaimonDataSource({"path": f"{warehouse}/db.db/t${name}"})

@@ -281,7 +281,7 @@ def _left(table: FileStoreTable, due: DueCompaction) -> str:
     if not due.visible_after_compaction:
         return (
             "the rows of the write are committed; the compaction that was due is left to the next write, or to CALL "
-            "sys.compact or PaimonTable.compact()."
+            "sys.compact, or compact() of PaimonTable or of open_table."
         )
     hidden = "hidden from readers" if table.options.batch_scan_skips_level_0 else "without changelog"
     return (

@@ -51,6 +51,14 @@ class PaimonReader(DataSourceReader):
         self._target = target
         self._splits: Sequence[DataSplit] = plan.splits
 
+    def pruneColumns(self, schema: pa.Schema) -> None:
+        """Leave out all columns but these. Sail's way to say so, before `partitions`; Spark asks no Python source."""
+        made_of = dict(zip(self._target.names, self._names, strict=True))
+        self._names = [made_of[name] for name in schema.names]
+        self._target = pa.schema([self._target.field(name) for name in schema.names])
+        self._fields = tuple(field for field in self._fields if field.name in self._names)
+        self.metadata = tuple(name for name in self.metadata if name in self._names)
+
     def partitions(self) -> list[InputPartition]:
         """Splits packed into tasks. Called once, on the driver; Spark wants a list, and one without splits is fine."""
         return [PaimonPartition(splits) for splits in self.packed_splits()]
@@ -70,6 +78,8 @@ class PaimonReader(DataSourceReader):
         if not isinstance(partition, PaimonPartition):
             return iter(())  # what Spark makes of an empty list of partitions
         rows = (batch for split in partition.splits for batch in self._rows(split))
+        if not self._names:
+            return cut_batches(batch.select([]) for batch in rows)
         return cut_batches(convert_batches(even_batches(rows), self._names, self._target))
 
     def batches_of(self, split: DataSplit) -> Iterator[pa.RecordBatch]:

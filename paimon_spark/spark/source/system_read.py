@@ -49,6 +49,11 @@ class SystemTableReader(DataSourceReader):
         self._target = target
         self._partitions: list[InputPartition] = [SystemRows(_stream(batch)) for batch in rows.to_batches(_BATCH_ROWS)]
 
+    def pruneColumns(self, schema: pa.Schema) -> None:
+        """Leave out all columns but these, as `PaimonReader.pruneColumns`."""
+        self._names = schema.names
+        self._target = pa.schema([self._target.field(name) for name in schema.names])
+
     def partitions(self) -> list[InputPartition]:
         """The rows in pieces. Called once, on the driver."""
         return self._partitions
@@ -58,7 +63,10 @@ class SystemTableReader(DataSourceReader):
         speed_up_worker()
         if not isinstance(partition, SystemRows):
             return iter(())  # what Spark makes of an empty list of partitions
-        return convert_batches(pa.ipc.open_stream(partition.data), self._names, self._target)
+        rows = pa.ipc.open_stream(partition.data)
+        if not self._names:
+            return (batch.select([]) for batch in rows)
+        return convert_batches(rows, self._names, self._target)
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle without the rows: they are pickled with their partitions."""
