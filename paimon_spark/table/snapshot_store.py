@@ -100,6 +100,9 @@ class SnapshotStore:
         if self._server is not None:
             latest = self._server.latest(self._paths.branch)
             return None if latest is None else latest.id
+        listed = self._listed() if self._is_listed else None
+        if listed is not None:
+            return listed.id
         found, lost = self._look()
         if found is None:
             self.check_table_there()
@@ -141,10 +144,15 @@ class SnapshotStore:
 
     def _hinted(self) -> Snapshot | None:
         """Read the snapshot that LATEST names; None where it is not there, or the next one is."""
-        if self._file_io.lists_versions and self._paths.snapshot_dir not in _LONG:
+        if self._is_listed:
             return self._listed()
         hint = self._read_hint(self._paths.latest_hint_path)
         return None if hint is None or self.exists(hint + 1) else self.find(hint)
+
+    @property
+    def _is_listed(self) -> bool:
+        """Whether one listing says which snapshot is the latest, and what of it was read before."""
+        return self._file_io.lists_versions and self._paths.snapshot_dir not in _LONG
 
     def _listed(self) -> Snapshot | None:
         """As `_hinted`, by one listing: what it shows unchanged is not read again."""

@@ -70,6 +70,14 @@ def test_a_table_is_planned_with_what_can_have_changed(catalog: FilesystemCatalo
     assert seen == ["LIST wh/d.db/t/schema/", "LIST wh/d.db/t/snapshot/"]
 
 
+def test_the_latest_snapshot_is_asked_for_with_one_request(catalog: FilesystemCatalog, seen: list[str]) -> None:
+    """A stream asks several times in each batch."""
+    snapshots = catalog.load_table("d", "t").snapshots
+    seen.clear()
+    assert snapshots.latest_id() == snapshots.ids()[-1]
+    assert seen == ["LIST wh/d.db/t/snapshot/"] * 2
+
+
 def test_a_small_file_is_read_with_one_request(catalog: FilesystemCatalog, seen: list[str]) -> None:
     plan, batches = read(catalog)
     files = [file for split in plan.splits for file in split.files]
