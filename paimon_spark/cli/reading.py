@@ -15,9 +15,9 @@ from paimon_spark.read.change_range import ChangeRange, ChangeSource
 from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.filter_literals import filter_text
 from paimon_spark.spec.predicate import evaluate
 from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.spec.sql_text import filter_text
 from paimon_spark.table.system.registry import system_table
 
 if TYPE_CHECKING:

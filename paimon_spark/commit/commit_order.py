@@ -40,8 +40,8 @@ class CommitOrder:
         """Of each bucket the oldest creation time of the commit's own files."""
         for entry in files if table.schema.kind.is_keyed else ():
             if _is_new_at_level_0(entry):
-                place, millis = (entry.partition, entry.bucket), entry.file.creation_time_millis or 0
-                self._oldest[place] = min(self._oldest.get(place, millis), millis)
+                bucket, millis = (entry.partition, entry.bucket), entry.file.creation_time_millis or 0
+                self._oldest[bucket] = min(self._oldest.get(bucket, millis), millis)
         self._newest = dict.fromkeys(self._oldest, 0)
         """Of each bucket the newest creation time of the others' files."""
 
@@ -70,17 +70,17 @@ class CommitOrder:
         within = range_predicate(self._table, frozenset(partition for partition, _ in self._newest))
         added = manifests.prune_manifests(manifests.delta_manifests(snapshot), within)
         for part in manifests.read_columns(added, statistics=False):
-            places = zip(part.partitions, part.buckets.tolist(), strict=True)
+            buckets = zip(part.partitions, part.buckets.tolist(), strict=True)
             facts = zip(part.kinds.tolist(), part.levels.tolist(), part.file_values("_CREATION_TIME"), strict=True)
-            for place, (kind, level, millis) in zip(places, facts, strict=True):
-                if place in self._newest and kind == FileKind.ADD and level == 0 and millis is not None:
-                    self._newest[place] = max(self._newest[place], millis)
+            for bucket, (kind, level, millis) in zip(buckets, facts, strict=True):
+                if bucket in self._newest and kind == FileKind.ADD and level == 0 and millis is not None:
+                    self._newest[bucket] = max(self._newest[bucket], millis)
 
     def _stamped(self, entry: ManifestEntry) -> ManifestEntry:
         if not _is_new_at_level_0(entry):
             return entry
-        place = (entry.partition, entry.bucket)
-        late = self._newest[place] + 1 - self._oldest[place]
+        bucket = (entry.partition, entry.bucket)
+        late = self._newest[bucket] + 1 - self._oldest[bucket]
         if late <= 0:
             return entry
         millis = (entry.file.creation_time_millis or 0) + late

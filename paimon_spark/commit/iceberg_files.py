@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, PaimonError
-from paimon_spark.spec.file_names import plain_path
+from paimon_spark.spec.file_locations import plain_path
 from paimon_spark.spec.iceberg.manifests import Content, IcebergEntry, IcebergManifest, ManifestFormat
 from paimon_spark.spec.iceberg.metadata import (
     CODECS,

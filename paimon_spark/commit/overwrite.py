@@ -18,11 +18,11 @@ from paimon_spark.errors import CommitError, OptionError, PaimonError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.casts import cast_array
 from paimon_spark.spec.data_types import VarCharType
-from paimon_spark.spec.filter_literals import filter_text
 from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest import EMPTY_STATS, FileKind, IndexManifestEntry, ManifestEntry
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate, fields
+from paimon_spark.spec.sql_text import filter_text
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:

@@ -30,8 +30,9 @@ from paimon_spark.maintain.expire.snapshots import expire_after_commit, expire_c
 from paimon_spark.maintain.files.one_at_a_time import waiting_at_most
 from paimon_spark.maintain.refs.tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.options import OPTIONS
-from paimon_spark.spec.file_names import POSTPONE_BUCKET, renewed_success_file
+from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.partition_path import escape_path_name
+from paimon_spark.spec.success_file import renewed_success_file
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot

@@ -61,7 +61,7 @@ class RowGroup:
     bucket: int
     total_buckets: int
     files: tuple[SplitFile, ...]
-    """Newest first, without deletion vectors: a deleted row keeps its place."""
+    """Newest first, without deletion vectors: a deleted row keeps its position."""
     first_row_id: int
     rows: int
 

@@ -129,7 +129,7 @@ class Aggregation(MergeEngine):
     Attributes:
         layout: Keys and order of rows.
         aggregators: The function of each column, in schema order.
-        not_null: The place in the schema of each NOT NULL column.
+        not_null: The position in the schema of each NOT NULL column.
         removes_record: ``aggregation.remove-record-on-delete``.
     """
 

@@ -130,7 +130,7 @@ def changelog_rows(
     both = np.flatnonzero(was & now)
     if ignored is not None:
         both = both[_changed(before, before_rows[both], after, after_rows[both], ignored)]
-    # two places for each key: what it was, then what it is
+    # two positions for each key: what it was, then what it is
     kinds = np.empty((len(was), 2), np.int8)
     kinds[:] = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
     rows = np.empty((len(was), 2), np.int64)

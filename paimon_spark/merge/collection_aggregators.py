@@ -411,7 +411,7 @@ class NestedUpdate(_NestedTable):
         return lists.chosen(usable[winners[kept_keys][by_location]])
 
     def _winning(self, elements: pa.Array, order: Indices, starts: Indices) -> Indices:
-        """For each key the place in ``order`` of its row: the last one, or the last of the greatest sequence."""
+        """For each key the position in ``order`` of its row: the last one, or the last of the greatest sequence."""
         if not len(starts):
             return starts
         if not self.options.nested_sequence:

@@ -166,7 +166,7 @@ class FieldRule:
 
     Attributes:
         name: The column.
-        index: Its place in the schema.
+        index: Its position in the schema.
         nullable: Whether it may be null.
         compared_by: Sequence fields of its group; empty outside groups.
         is_sequence: Whether it is one of them itself.

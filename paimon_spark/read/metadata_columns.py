@@ -68,7 +68,7 @@ def refuse_merged_splits(table: FileStoreTable, splits: Sequence[DataSplit], nam
     """
     asked = [name for name in names if name in _OF_FILES]
     if table.schema.kind.has_data_evolution:
-        return  # each row has its place in one file, though others hold some of its columns
+        return  # each row has its position in one file, though others hold some of its columns
     if asked and not all(split.raw_convertible for split in splits):
         raise UnsupportedError(
             f"Column {asked[0]} {WITHOUT_LOCATION} that are merged from several files: it needs a table without "
@@ -159,7 +159,7 @@ def _constants(table: FileStoreTable, split: DataSplit, file: SplitFile | None) 
 
 
 def _with_anchor_last(group: list[SplitFile]) -> list[SplitFile]:
-    """The files of a group of rows with the oldest at the end: rows of data evolution have their place there."""
+    """The files of a group of rows with the oldest at the end: rows of data evolution have their position there."""
     anchor = anchor_of(group)
     return [*(file for file in group if file is not anchor), anchor]
 

@@ -72,7 +72,7 @@ def decode_vector(data: bytes, length: int, rows: int, *, path: str) -> Bits:
 
 
 def whole_vector(data: bytes, length: int, *, path: str) -> bytes:
-    """Cut the bytes of a vector out of what was read from its place, for another index file; arguments as above.
+    """Cut the bytes of a vector out of what was read at its offset, for another index file; arguments as above.
 
     Raises:
         CorruptTableError: the bytes are no vector of that length.

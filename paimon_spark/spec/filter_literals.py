@@ -1,21 +1,16 @@
-"""Texts of filters: literals fitted to their columns, keys of maps, long lists; and a predicate tree as SQL text.
+"""Literals of conditions in the types of their columns.
 
 A literal that the column's type cannot hold exactly (2.5 for an INT column, a microsecond for TIMESTAMP(3)) is rounded
 down to the next value that the column can hold, or marked as beyond all of them, so that comparisons stay exact.
-``attributes['color']`` in a condition is the value of a map's key. Long IN lists of plain numbers and texts are taken
-out before a text is parsed, since a parser makes several objects of each literal; a text with comments, backslashes or
-double quotes is parsed as it is, since something else could look like a list. `parse_filter` reads the text of a tree
-back as the same tree.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import ROUND_FLOOR, Context, Decimal, DecimalException
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +34,6 @@ from paimon_spark.spec.data_types import (
     VarBinaryType,
     VarCharType,
 )
-from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate
-from paimon_spark.spec.predicate_tree import Always
 
 _BITS = {TinyIntType: 8, SmallIntType: 16, IntType: 32, BigIntType: 64}
 _EXACT = Context(prec=400, rounding=ROUND_FLOOR)
@@ -281,173 +274,3 @@ def _offset_of_clock(nanos: int, time_zone: tzinfo | None) -> int:
     clock = datetime(1970, 1, 1) + timedelta(microseconds=nanos // 1000)
     offset = (clock.astimezone() if time_zone is None else clock.replace(tzinfo=time_zone)).utcoffset()
     return 0 if offset is None else int(offset.total_seconds())
-
-
-class KeyOfMap(str):
-    """Stands for the value of a map's key where the name of a column is expected."""
-
-    __slots__ = ("column", "key")
-
-    column: str
-    key: str
-
-    def __new__(cls, column: str, key: str) -> KeyOfMap:
-        """Name the column and the key."""
-        made = super().__new__(cls, f"{column}[{key}]")
-        made.column, made.key = column, key
-        return made
-
-
-def with_keys(predicate: Predicate) -> Predicate:
-    """The predicate with the keys of maps as such."""
-    match predicate:
-        case Leaf() if isinstance(predicate.field, KeyOfMap):
-            return Leaf(predicate.op, predicate.field.column, predicate.literals, predicate.field.key)
-        case And() | Or():
-            return replace(predicate, children=tuple(map(with_keys, predicate.children)))
-        case Not():
-            return Not(with_keys(predicate.child))
-    return predicate
-
-
-PLACEHOLDER: Final = "_long_list_"
-"""Lists stand in the shortened text as ``:_long_list_0``, ``:_long_list_1``, …"""
-
-_SHORTEST_TEXT: Final = 2000
-_FEWEST_VALUES: Final = 64
-_LITERAL: Final = r"(?:-?[0-9]{1,60}(?:\.[0-9]{1,60})?|'[^']*')"
-_PIECES: Final = re.compile(
-    rf"'[^']*'|`[^`]*`|\bIN\s*\((?P<list>\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)*+)\)", re.ASCII | re.IGNORECASE
-)
-_LITERALS: Final = re.compile(_LITERAL)
-_INTEGERS: Final = (TinyIntType, SmallIntType, IntType, BigIntType)
-_ELSEWHERE: Final = ("--", "/*", "\\", '"', f":{PLACEHOLDER}")
-_RAW_TEXT: Final = re.compile(r"\b[rRxXbB]'")
-
-
-def without_long_lists(sql: str) -> tuple[str, list[list[str]]]:
-    """The text with a placeholder for each long list, and the literals of the lists as they were written."""
-    if len(sql) < _SHORTEST_TEXT or any(sign in sql for sign in _ELSEWHERE) or _RAW_TEXT.search(sql):
-        return sql, []
-    lists: list[list[str]] = []
-
-    def shortened(found: re.Match[str]) -> str:
-        values = [] if found["list"] is None else _LITERALS.findall(found["list"])
-        if len(values) < _FEWEST_VALUES:
-            return found[0]
-        lists.append(values)
-        return f"IN (:{PLACEHOLDER}{len(lists) - 1})"
-
-    return _PIECES.sub(shortened, sql), lists
-
-
-def fit_all(texts: list[str], data_type: DataType, time_zone: tzinfo | None) -> list[Any]:
-    """The values of a column's type that equal one of the literals, in their order.
-
-    Raises:
-        LiteralError: they do not compare.
-    """
-    quoted = sum(text.startswith("'") for text in texts)
-    if isinstance(data_type, VarCharType) and quoted == len(texts):
-        return [text[1:-1] for text in texts]
-    if isinstance(data_type, _INTEGERS) and not quoted and not any("." in text for text in texts):
-        numbers = list(map(int, texts))
-        if all(fit_literal(Decimal(end), data_type, time_zone).exact for end in (min(numbers), max(numbers))):
-            return numbers
-    values = (text[1:-1] if text.startswith("'") else Decimal(text) for text in texts)
-    fitted = (fit_literal(value, data_type, time_zone) for value in values)
-    return [each.value for each in fitted if each.exact]
-
-
-_INFIX = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>"}
-_LIKE_PARTS = {"starts_with": ("", "%"), "ends_with": ("%", ""), "contains": ("%", "%")}
-
-
-def filter_text(predicate: Predicate) -> str:
-    """The condition as SQL.
-
-    Raises:
-        ValueError: an IN without values, for which SQL has no words.
-    """
-    match predicate:
-        case Always():
-            return "TRUE" if predicate.value else "FALSE"
-        case Not():
-            return f"NOT ({filter_text(predicate.child)})"
-        case And() | Or():
-            if not predicate.children:
-                return "TRUE" if isinstance(predicate, And) else "FALSE"
-            word = " AND " if isinstance(predicate, And) else " OR "
-            return word.join(f"({filter_text(child)})" for child in predicate.children)
-        case Leaf():
-            return _leaf_text(predicate)
-    raise ValueError(f"{type(predicate).__name__} is no predicate")
-
-
-def _leaf_text(leaf: Leaf) -> str:
-    column = quoted_name(leaf.field) + ("" if leaf.key is None else f"[{literal_text(leaf.key)}]")
-    if leaf.op in _INFIX:
-        return f"{column} {_INFIX[leaf.op]} {literal_text(leaf.literals[0])}"
-    if leaf.op in ("is_null", "is_not_null"):
-        return f"{column} IS {'NOT ' if leaf.op == 'is_not_null' else ''}NULL"
-    if leaf.op in ("in", "not_in"):
-        if not leaf.literals:
-            raise ValueError(f"column {leaf.field} is compared with an empty list")
-        values = ", ".join(literal_text(value) for value in leaf.literals)
-        return f"{column} {'NOT ' if leaf.op == 'not_in' else ''}IN ({values})"
-    if leaf.op == "between":
-        return f"{column} BETWEEN {literal_text(leaf.literals[0])} AND {literal_text(leaf.literals[1])}"
-    pattern = leaf.literals[0]
-    if pattern is not None and leaf.op in _LIKE_PARTS:
-        before, after = _LIKE_PARTS[leaf.op]
-        pattern = before + "".join(f"\\{char}" if char in "%_\\" else char for char in pattern) + after
-    return f"{column} LIKE {literal_text(pattern)}"
-
-
-def quoted_name(name: str) -> str:
-    """A column name in back quotes."""
-    return f"`{name.replace('`', '``')}`"
-
-
-_UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}
-
-
-def spark_literal(value: Any) -> str:
-    """A Python value as SQL that means it in every session of Spark.
-
-    What a backslash means in a literal is for ``spark.sql.parser.escapedStringLiterals`` to say; so quotes and
-    backslashes are characters by their number.
-    """
-    if not isinstance(value, str) or ("\\" not in value and "'" not in value):
-        return literal_text(value)
-    return "concat('" + "".join(_UNSAFE.get(character, character) for character in value) + "')"
-
-
-def literal_text(value: Any) -> str:
-    """A Python value of a predicate or of a column's default as a literal of Spark's SQL."""
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case str():
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        case bytes():
-            return f"X'{value.hex().upper()}'"
-        case float() if not math.isfinite(value):
-            return f"'{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}'"
-        case int() | float():
-            return repr(value)
-        case Decimal():
-            return format(value, "f")
-        case np.datetime64():
-            return f"TIMESTAMP_NTZ '{str(value).replace('T', ' ')}'"
-        case datetime() if value.tzinfo is None:
-            return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
-        case datetime():
-            return f"TIMESTAMP_LTZ '{value.astimezone(UTC).replace(tzinfo=None).isoformat(sep=' ')}Z'"
-        case date():
-            return f"DATE '{value.isoformat()}'"
-        case time():
-            return f"TIME '{value.isoformat()}'"
-    raise ValueError(f"a {type(value).__name__} has no literal")

@@ -311,7 +311,7 @@ def _put_bodies(out: Bits, rows: Numbers, lay: _Layout, at: Numbers) -> None:
 
 
 def _put(out: Bits, at: Numbers, values: Numbers, width: int) -> None:
-    """Write little-endian numbers at any places."""
+    """Write little-endian numbers at any positions."""
     for i in range(width):
         out[at + i] = (values >> (8 * i)) & 0xFF
 
@@ -388,8 +388,8 @@ class Bitmap64:
     """A set of 64-bit numbers by their high 48 bits.
 
     Attributes:
-        positions: For each key (6 bytes, big endian) the place of its container.
-        containers: The containers by place; None where there is room.
+        positions: For each key (6 bytes, big endian) the position of its container.
+        containers: The containers by position; None behind the last one.
     """
 
     def __init__(self, positions: dict[bytes, int], containers: list[Container | None]) -> None:

@@ -24,7 +24,7 @@ from paimon_spark.spec.data_types import (
     VectorType,
 )
 from paimon_spark.spec.file_index.writer import validate_index_settings
-from paimon_spark.spec.file_names import validate_file_location
+from paimon_spark.spec.file_locations import validate_file_location
 from paimon_spark.spec.option_validation import (
     validate_blobs,
     validate_formats,

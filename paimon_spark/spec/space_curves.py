@@ -1,4 +1,4 @@
-"""Places of rows on curves through several columns: rows that are near each other on one are near in every column.
+"""Positions of rows on curves through several columns: rows that are near each other on one are near in every column.
 
 Java's ``ZIndexer`` and ``HilbertIndexer`` interleave the bits of the values themselves, so a text counts more than a
 small number next to it. Here the ranks of values among those of the column are interleaved: every column counts alike,
@@ -38,7 +38,7 @@ def can_be_ordered(kind: pa.DataType) -> bool:
 
 
 def curve_keys(columns: Sequence[Ranks], curve: Curve) -> pa.Array:
-    """Return the location of each row on a curve, as bytes that compare as the places do.
+    """Return the location of each row on a curve, as bytes that compare as the positions do.
 
     Args:
         columns: the rank of each row in each column; of the same length.
@@ -61,7 +61,7 @@ def _interleaved(columns: Sequence[Ranks]) -> npt.NDArray[np.uint8]:
 
 
 def _hilbert(columns: Sequence[Ranks]) -> list[Ranks]:
-    """Turn coordinates into a place on Hilbert's curve, whose bits are then interleaved (J. Skilling, 2004)."""
+    """Turn coordinates into a position on Hilbert's curve, whose bits are then interleaved (J. Skilling, 2004)."""
     axes = [column.copy() for column in columns]
     bits = [np.uint16(1 << bit) for bit in range(_BITS - 1, 0, -1)]
     for bit in bits:

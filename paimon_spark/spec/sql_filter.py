@@ -23,20 +23,17 @@ from sqlglot.errors import SqlglotError
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.data_types import BooleanType, CharType, DataField, MapType, VarCharType
 from paimon_spark.spec.filter_literals import (
-    PLACEHOLDER,
     Fitted,
-    KeyOfMap,
     LiteralError,
     cast_to_float,
-    fit_all,
     fit_literal,
     parse_clock,
     parse_date,
     parse_time,
-    with_keys,
-    without_long_lists,
 )
+from paimon_spark.spec.long_lists import PLACEHOLDER, fit_all, without_long_lists
 from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
+from paimon_spark.spec.predicate_tree import KeyOfMap, with_keys
 from paimon_spark.spec.schema import TableSchema
 
 _MOST_SHOWN = 2000

@@ -39,7 +39,7 @@ class Names:
     """For each name its metadata."""
     names: list[str]
     ranks: Longs
-    """For each name its place in the order of names."""
+    """For each name its position in the order of names."""
 
     @classmethod
     def of(cls, metadata: pa.Array) -> Names:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.binary_row import deserialize_row
-from paimon_spark.spec.file_names import bucket_name, check_file_name, data_directory, external_roots, plain_path
+from paimon_spark.spec.file_locations import data_directory, external_roots, plain_path
+from paimon_spark.spec.file_names import bucket_name, check_file_name
 from paimon_spark.spec.partition_path import partition_path
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, redact, scheme_of
 
@@ -35,7 +36,7 @@ class DataLayout:
     data_directory: str | None = None
     """Option ``data-file.path-directory``: a directory between the table and its partitions."""
     external_roots: tuple[str, ...] = ()
-    """Option ``data-file.external-paths``: the only places outside the table where its files may lie."""
+    """Option ``data-file.external-paths``: the only directories outside the table where its files may lie."""
     index_with_data: bool = False
     """Option ``index-file-in-data-file-dir``: index files lie in the directories of their buckets."""
 

@@ -65,7 +65,7 @@ def vector_locations(table: FileStoreTable, entries: Iterable[IndexManifestEntry
 
 
 def vector_bytes(file_io: FileIO, location: VectorLocation) -> bytes:
-    """Read what an index file holds at a place: the vector, and a few bytes behind it.
+    """Read what an index file holds at an offset: the vector, and a few bytes behind it.
 
     Raises:
         CorruptTableError: the index file is missing, or there cannot be a vector.

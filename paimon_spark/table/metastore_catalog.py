@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome
 from paimon_spark.metastore.opening import kind_of, metastore_of, root_of
-from paimon_spark.spec.file_names import is_root
+from paimon_spark.spec.file_locations import is_root
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import (
     DEFAULT_DATABASE,

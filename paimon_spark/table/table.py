@@ -24,7 +24,7 @@ from paimon_spark.options import (
     reaching_options,
 )
 from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, READS_LEVEL_0
-from paimon_spark.spec.file_names import external_roots
+from paimon_spark.spec.file_locations import external_roots
 from paimon_spark.spec.format_table import is_format_table, options_of_files
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import ALLOWED as MAY_DELETE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import TableNotFoundError
-from paimon_spark.spec.file_names import BUCKET_PREFIX, OWN_DIRECTORIES
+from paimon_spark.spec.file_locations import OWN_DIRECTORIES
+from paimon_spark.spec.file_names import BUCKET_PREFIX
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.table.table import load_table
 

@@ -1,7 +1,7 @@
-"""Buckets of new keys, said before the shuffle: one pass over the keys places them, each bucket then has one task.
+"""Buckets of new keys, said before the shuffle: one pass assigns the keys, each bucket then has one task.
 
-As Java's dynamic bucket sink does it: assigners first, a shuffle by (partition, bucket), then writers. A place is one
-BIGINT: the bucket in the high 32 bits, the key's hash in the low ones.
+As Java's dynamic bucket sink does it: assigners first, a shuffle by (partition, bucket), then writers. A location is
+one BIGINT: the bucket in the high 32 bits, the key's hash in the low ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
 
 LOCATION = "_PAIMON_LOCATION"
-"""The column of places in the batches of an assigned write, behind all others."""
+"""The column of locations in the batches of an assigned write, behind all others."""
 
 _COMPACT_AT = 1 << 22
 Locations = npt.NDArray[np.int64]
@@ -29,7 +29,7 @@ Tasks = npt.NDArray[np.int32]
 
 
 class BucketAssignment:
-    """Places the keys of one task, a chunk of rows after the other."""
+    """Assigns the keys of one task, a chunk of rows after the other."""
 
     def __init__(self, plan: WritePlan, task_id: int) -> None:
         """Know no key yet.
@@ -48,7 +48,7 @@ class BucketAssignment:
         self._ranges = plan.key_ranges
 
     def assign(self, rows: pa.Table, num_tasks: int) -> tuple[Locations, Tasks]:
-        """Place the keys of rows, at least one.
+        """Assign the keys of rows, at least one.
 
         Args:
             rows: columns of the table in the table's types, at least those of the primary key.

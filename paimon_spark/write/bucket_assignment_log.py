@@ -2,7 +2,7 @@
 
 Tasks of one write cannot communicate, and the number of rows is not known. Before a task writes rows of new keys, it
 adds a record to the log: a file with the next number, created exclusively as snapshots are. A task that loses the race
-reads the winner's record, and places what is left. So each key hash is assigned once in a write, by whichever attempt
+reads the winner's record, and assigns what is left. So each key hash is assigned once in a write, by whichever attempt
 of whichever task comes first, and all others follow.
 
 Records lie in the table's index directory. The commit deletes them; those of a failed write are orphan files.

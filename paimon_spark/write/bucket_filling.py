@@ -30,7 +30,7 @@ class KnownBucket:
 
 @dataclass(frozen=True, slots=True)
 class DynamicBucketPlan:
-    """What tasks must know to place keys; made on the driver."""
+    """What tasks must know to assign keys; made on the driver."""
 
     known: Mapping[bytes, tuple[KnownBucket, ...]]
     """Buckets by partition bytes, ascending; empty for an overwrite."""
@@ -114,11 +114,11 @@ def fill(
         plan: target, limits, assigners.
         partition: partition bytes.
         counts: keys of each bucket.
-        reserved: places of buckets to be taken first, which `counts` holds already; what is taken goes.
+        reserved: rows of buckets to be filled first, which `counts` holds already; what is taken goes.
         hashes: distinct new hashes, in the order of their arrival, shape (keys,).
 
     Returns:
-        The bucket of each key, and whether it takes a place that was not reserved, both of shape (keys,).
+        The bucket of each key, and whether it fills one that was not reserved, both of shape (keys,).
 
     Raises:
         OptionError: all buckets are full and no id is left.

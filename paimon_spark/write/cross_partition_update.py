@@ -156,7 +156,7 @@ def assign_all_rows(
         known: the keys, each batch with its bucket; they are read once all rows have come.
 
     Yields:
-        Rows as the plan takes them, behind their columns their places.
+        Rows as the plan takes them, behind their columns their buckets.
 
     Raises:
         DataError: a row cannot be taken, or a key would move, but its table ignores deletes.
@@ -216,7 +216,7 @@ class AssignedRows:
     """Rows as they are written."""
 
     rows: pa.Table
-    """Behind their columns their places."""
+    """Behind their columns their buckets."""
     partitions: Numbers
     """For each row the number of its partition."""
     names: list[bytes]
@@ -333,7 +333,7 @@ class _BucketAssignment:
     def _kept(self, found: _Found) -> _Assigned:
         """All rows in the partition in which their key is, or came first; or only those that name it."""
         order = found.order
-        first = np.maximum.accumulate(np.where(found.starts, np.arange(len(order)), 0))  # place of the key's first row
+        first = np.maximum.accumulate(np.where(found.starts, np.arange(len(order)), 0))  # the key's first row
         has = found.olds[order] >= 0
         target = np.where(has, found.olds[order], found.own[order[first]])
         differs = target != found.own[order]

@@ -13,7 +13,8 @@ import pyarrow as pa
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, VectorType, holds_blobs
-from paimon_spark.spec.file_names import FileNameSequence, check_prefix, data_file_extension
+from paimon_spark.spec.file_locations import check_prefix
+from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import (
     KEY_FIELD_PREFIX,

@@ -11,7 +11,7 @@ Two tasks, or two attempts of one, never assign a key differently:
 - where tasks may have rows of one hash, records of the log say the hashes themselves, and whoever meets a hash that is
   assigned follows;
 - where all rows of one hash come to one task, records say how many keys each bucket got, and an attempt takes over the
-  places that an earlier one of its task has reserved;
+  rows of buckets that an earlier one of its task has reserved;
 - where the log is full (`LOG_RECORDS`, `LOG_HASHES`), or the store can create no file exclusively, a new key's bucket
   is a pure function of its hash and of what the log, or the planned snapshot, says.
 
@@ -58,7 +58,7 @@ class _Partition:
     others: HashRuns = field(default_factory=HashRuns)
     """New keys that other tasks have assigned."""
     reserved: dict[int, int] = field(default_factory=dict)
-    """Places that an earlier attempt of this task has taken."""
+    """Rows of buckets that an earlier attempt of this task has reserved."""
 
     def take(self, records: Sequence[_RecordedAssignment]) -> None:
         """Take over what records say that this attempt did not write."""

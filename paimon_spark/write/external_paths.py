@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.spec.file_names import (
+from paimon_spark.spec.file_locations import (
     EXTERNAL,
     data_directory,
     external_roots,

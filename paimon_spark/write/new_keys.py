@@ -22,7 +22,7 @@ class _Partition:
     counts: dict[int, int]
     """Keys of each bucket: of the planned snapshot and of all records."""
     reserved: dict[int, int] = field(default_factory=dict)
-    """Places that an earlier attempt of this task has taken."""
+    """Rows of buckets that an earlier attempt of this task has reserved."""
 
     def add(self, numbers: Mapping[int, int], *, reserve: bool) -> None:
         for bucket, number in numbers.items():

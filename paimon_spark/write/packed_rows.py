@@ -36,14 +36,14 @@ def pack_rows(
     """Pack the rows of one task for the tasks that write them.
 
     Args:
-        plan: of the write; of a table with dynamic buckets the one that places its keys. Its columns are the first
+        plan: of the write; of a table with dynamic buckets the one that assigns its keys. Its columns are the first
             of the rows, or some of them.
         batches: the rows.
         task_id: the same for all attempts of a task.
         targets: for each writing task the number that leads to it.
 
     Yields:
-        Batches of `PACKED_SCHEMA`. Behind the columns of rows of dynamic buckets stands that of their places.
+        Batches of `PACKED_SCHEMA`. Behind the columns of rows of dynamic buckets stands that of their buckets.
 
     Raises:
         DataError: a key is null, or a value that its column cannot hold.

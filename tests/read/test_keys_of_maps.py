@@ -13,10 +13,10 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, IntType, MapType, VarCharType
-from paimon_spark.spec.filter_literals import filter_text
 from paimon_spark.spec.predicate import evaluate
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.spec.sql_text import filter_text
 from paimon_spark.table.schema_change import RenameColumn
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, create_table, load_table

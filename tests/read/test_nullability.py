@@ -35,7 +35,7 @@ def test_columns_are_nullable_while_an_older_schema_lets_them_be_null(oracle: An
 
 @pytest.mark.oracle
 @pytest.mark.spark
-def test_their_nulls_are_read_through_every_door(oracle: Any, spark: Any) -> None:
+def test_their_nulls_are_read_through_every_entry_point(oracle: Any, spark: Any) -> None:
     table = make(oracle, "db.nulls_in_not_null")
     paimon_spark.register_catalog(spark, "nulls", warehouse=oracle.warehouse)
     name, log = "nulls.db.nulls_in_not_null", "nulls.db.`nulls_in_not_null$audit_log`"

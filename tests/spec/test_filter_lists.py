@@ -9,9 +9,9 @@ import pytest
 import sqlglot
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec import filter_literals
+from paimon_spark.spec import long_lists
 from paimon_spark.spec.data_types import DataField, parse_type
-from paimon_spark.spec.filter_literals import without_long_lists
+from paimon_spark.spec.long_lists import without_long_lists
 from paimon_spark.spec.sql_filter import parse_filter
 
 TYPES = ("INT", "TINYINT", "BIGINT", "STRING", "CHAR(3)", "DECIMAL(6, 2)", "DOUBLE", "DATE", "TIMESTAMP(3)", "BOOLEAN")
@@ -38,7 +38,7 @@ def both(monkeypatch: pytest.MonkeyPatch, sql: str) -> tuple[Any, Any]:
     """What the filter means, and what it means without this module; an error as its message's beginning."""
     found = []
     for shortest in (1, 10**9):
-        monkeypatch.setattr(filter_literals, "_SHORTEST_TEXT", shortest)
+        monkeypatch.setattr(long_lists, "_SHORTEST_TEXT", shortest)
         try:
             found.append(parse_filter(sql, FIELDS))
         except OptionError:

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.filter_literals import filter_text, literal_text
 from paimon_spark.spec.predicate import Always, And, Leaf, Not, Or, Predicate
 from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.spec.sql_text import filter_text, literal_text
 
 _TYPES: dict[str, t.DataType] = {
     "b": t.BooleanType(),

@@ -5,8 +5,8 @@ Equals Java's ``MergeTreeCompactTask`` for tables with keys, ``AppendCompactCoor
 Everything is decided from metadata; no data file is opened.
 
 With data evolution, files that hold columns of the same rows are put together, with small neighbours, into one file
-whose rows keep their ids. Files of BLOB and VECTOR columns stay. Deleted rows keep their places, and the new file gets
-their deletion vectors (``DataEvolutionCompactDeletionVectorRewriter``).
+whose rows keep their ids. Files of BLOB and VECTOR columns stay. Deleted rows keep their positions, and the new file
+gets their deletion vectors (``DataEvolutionCompactDeletionVectorRewriter``).
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time, others_at_work
 from paimon_spark.options import OPTIONS, Stage, refuse
-from paimon_spark.spec.file_names import SNAPSHOT_PREFIX, renewed_success_file
+from paimon_spark.spec.file_names import SNAPSHOT_PREFIX
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
+from paimon_spark.spec.success_file import renewed_success_file
 from paimon_spark.spec.tag import TagPeriod, process_time, tag_time
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.time_travel import time_text

@@ -17,7 +17,7 @@ from paimon_spark.spark.catalog.scan import ScanBuilderProxy, ScanProxy
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS, SNAPSHOT_ID, TIMESTAMP_MILLIS
 

@@ -31,7 +31,7 @@ from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.write.packed_rows import TASK
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ from paimon_spark.spark.source.stream_source import StreamSource
 from paimon_spark.spark.source.system_read import MetadataSource, metadata_source, row_view_of
 from paimon_spark.spark.source.table_read import opened_for
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.filter_literals import filter_text, quoted_name
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
+from paimon_spark.spec.sql_text import filter_text, quoted_name
 from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.table.table import load_table
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.loading import CHANGED, STREAMED
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 
 
 def metadata_answers(columns: StructType) -> dict[str, Value]:

@@ -57,8 +57,8 @@ from paimon_spark.spark.jvm.node_metrics import SCAN_METRICS, shows_metrics
 from paimon_spark.spark.source.aggregate_reader import AggregateReader, CountReader
 from paimon_spark.spark.source.stream_source import batch_options
 from paimon_spark.spark.sql.read_version import with_read_options
-from paimon_spark.spec.filter_literals import quoted_name
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.spec.statistics_file import value_of_text
 from paimon_spark.table.statistics import statistics_of
 

@@ -24,9 +24,9 @@ from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, t
 from paimon_spark.spark.source.reader import PaimonReader
 from paimon_spark.spark.source.split_packing import cores_here
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.filter_literals import filter_text
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, all_of
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.sql_text import filter_text
 from paimon_spark.table.scan_metrics import ScanMetrics, measured_scan
 from paimon_spark.table.support import check_readable
 

@@ -62,7 +62,7 @@ class StreamProxy(AnswerProxy):
     pushed: Sequence[Predicate] = ()
     """Predicates that Spark evaluates too."""
     kept: Sequence[int] = ()
-    """Their places among all that were offered."""
+    """Their positions among all that were offered."""
     asked: ClassVar[Mapping[str, str]] = {
         "initialOffset": "_asked_initial",
         "latestOffset": "_asked_latest",

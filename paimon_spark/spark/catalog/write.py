@@ -45,8 +45,8 @@ from paimon_spark.spark.session.session_settings import PARTITION_OVERWRITE_MODE
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.source_options import OPERATION, REPLACE_WHERE, REPORT_TO, known_to_writes
 from paimon_spark.spark.source.writer import PaimonWriter
-from paimon_spark.spec.filter_literals import filter_text, quoted_name
 from paimon_spark.spec.predicate import Predicate, all_of
+from paimon_spark.spec.sql_text import filter_text, quoted_name
 from paimon_spark.table.support import check_writable
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from paimon_spark.spec.binary_row_values import (
     slot_kind,
 )
 from paimon_spark.spec.data_types import CharType, DataField, DecimalType, LocalZonedTimestampType, TimestampType
-from paimon_spark.spec.filter_literals import quoted_name
 from paimon_spark.spec.hashing import BucketFunction
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.write.store_cast import needs_store_cast
 
 _LOW_NIBBLES = 0x0F0F0F0F0F0F0F0F

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.spec.data_types import CharType
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

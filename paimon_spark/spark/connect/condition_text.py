@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spec.filter_literals import literal_text
+from paimon_spark.spec.sql_text import literal_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from paimon_spark.spark.sql.warehouses import TableName, quoted, table_not_found
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import insert_rows, written_table
 from paimon_spark.spark.text.statement import run_statement
-from paimon_spark.spec.filter_literals import literal_text, quoted_name
+from paimon_spark.spec.sql_text import literal_text, quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

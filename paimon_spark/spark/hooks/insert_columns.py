@@ -14,7 +14,7 @@ from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, Hel
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 
 _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
 """Before relations are resolved, and at the end of each round in which they are."""

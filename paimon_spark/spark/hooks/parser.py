@@ -35,7 +35,7 @@ from paimon_spark.spark.sql.procedures.view_procedures import view_call
 from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
-from paimon_spark.spec.filter_literals import spark_literal
+from paimon_spark.spec.sql_text import spark_literal
 from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 

@@ -25,7 +25,7 @@ from paimon_spark.spark.session.session_settings import is_paimon, remember_form
 from paimon_spark.spark.source.partition_by import listed_columns
 from paimon_spark.spark.source.stream_writer import CHECKPOINT, needs_checkpoint, refuse_output_mode
 from paimon_spark.spark.statements.cursor import split_name
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.paths import is_path_name
 
 if TYPE_CHECKING:

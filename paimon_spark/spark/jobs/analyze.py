@@ -16,7 +16,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.columns.types import default_size, to_spark_type
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
 from paimon_spark.spec.data_types import CharType
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.spec.statistics_file import (
     AnalyzedColumn,
     Statistics,

@@ -67,7 +67,7 @@ _FIXED = "postpone.batch-write-fixed-bucket"
 _DEFAULT = "postpone.default-bucket-num"
 _NUMBER = "_PAIMON_NUMBER"
 _NUMBERED_STRUCT = StructType([*PACKED_STRUCT.fields, StructField(_NUMBER, LongType(), False)])
-"""Packed rows, and their place among all that are postponed."""
+"""Packed rows, and their position among all that are postponed."""
 
 
 def write_postponed(

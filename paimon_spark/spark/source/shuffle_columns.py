@@ -11,7 +11,7 @@ from paimon_spark.errors import SchemaMismatchError
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.source.read_columns import find_field
 from paimon_spark.spec.data_types import CharType
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

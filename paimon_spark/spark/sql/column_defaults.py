@@ -20,7 +20,7 @@ from paimon_spark.spark.statements.cursor import Kind, tokenize
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.casts import cast_array, cast_default
-from paimon_spark.spec.filter_literals import spark_literal
+from paimon_spark.spec.sql_text import spark_literal
 from paimon_spark.write.rows import default_scalar
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from paimon_spark.errors import OptionError, PaimonError, SchemaError
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.sql.column_defaults import default_sql
 from paimon_spark.spark.sql.procedures.procedure import INT, LONG, ResultColumn
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import scheme_of
 

@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spec.filter_literals import quoted_name
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.confinement import ConfinedFileIO
 from paimon_spark.storage.file_io import FsspecFileIO
 from paimon_spark.storage.hadoop_options import hadoop_options

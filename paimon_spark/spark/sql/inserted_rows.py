@@ -25,7 +25,7 @@ from paimon_spark.spark.session.session_options import merge_rules
 from paimon_spark.spark.source.source_options import REPLACE_WHERE
 from paimon_spark.spark.sql.store_assignment import assigned, assigned_literal, fields_by_name
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted
-from paimon_spark.spec.filter_literals import literal_text, quoted_name
+from paimon_spark.spec.sql_text import literal_text, quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

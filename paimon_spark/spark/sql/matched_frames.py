@@ -33,7 +33,7 @@ from paimon_spark.spec.data_types import (
     TinyIntType,
     VarCharType,
 )
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

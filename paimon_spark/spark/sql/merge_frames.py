@@ -25,7 +25,7 @@ from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.store_assignment import Filling, stored_value
 from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spark.statements.expressions import Named, column_behind
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

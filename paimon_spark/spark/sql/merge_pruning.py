@@ -22,7 +22,7 @@ from paimon_spark.spark.session.connect_plans import is_cached
 from paimon_spark.spark.session.pyspark_members import SourceSize, source_size
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spec.data_types import CharType
-from paimon_spark.spec.filter_literals import literal_text, quoted_name
+from paimon_spark.spec.sql_text import literal_text, quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -22,8 +22,8 @@ from paimon_spark.spark.sql.merge_rows import MergeRows
 from paimon_spark.spark.sql.merge_strategy import Action, strategy_of
 from paimon_spark.spark.sql.store_assignment import lacks_fields
 from paimon_spark.spark.statements.cursor import split_name
-from paimon_spark.spec.filter_literals import quoted_name
 from paimon_spark.spec.schema_merge import MergeRules
+from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

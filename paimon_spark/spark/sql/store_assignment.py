@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 
 from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted
-from paimon_spark.spec.filter_literals import spark_literal
+from paimon_spark.spec.sql_text import spark_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,8 +14,8 @@ from paimon_spark.errors import OptionError, SchemaChangeError, UnsupportedError
 from paimon_spark.metastore.opening import metastore_of
 from paimon_spark.options import canonical_options
 from paimon_spark.spark.columns.types import from_spark_struct
-from paimon_spark.spec.filter_literals import quoted_name
 from paimon_spark.spec.format_table import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.metastore_catalog import ServedCatalog
 from paimon_spark.table.new_schema import names_of
 from paimon_spark.table.paths import is_path_name, plain_path

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.filter_literals import literal_text, quoted_name
+from paimon_spark.spec.sql_text import literal_text, quoted_name
 
 _MAX_DIGITS = 18
 

@@ -15,7 +15,7 @@ from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.source.source_options import COLUMNS, read_request
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.store_options import redact
 from paimon_spark.table.format_table import refuse_format_table
 from paimon_spark.table.table import FileStoreTable, load_table

@@ -39,7 +39,7 @@ from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
 from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.queries import run_query, write_options
-from paimon_spark.spec.filter_literals import quoted_name, spark_literal
+from paimon_spark.spec.sql_text import quoted_name, spark_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -186,7 +186,7 @@ def with_arguments(context: Context, *texts: str) -> tuple[Context, list[str]]:
 
 
 def _parameters(text: str, args: Mapping[str, Any] | Sequence[Any]) -> list[Token]:
-    """The places of ``?``, or of ``:name`` where there is such an argument (``STRUCT<a:INT>`` has none)."""
+    """The positions of ``?``, or of ``:name`` where there is such an argument (``STRUCT<a:INT>`` has none)."""
     cursor = Cursor.of(text)
     tokens = [] if cursor is None else list(cursor.tokens)
     if not isinstance(args, Mapping):

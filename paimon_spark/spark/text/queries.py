@@ -48,7 +48,7 @@ from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.text.context import Context, escaped
 from paimon_spark.spark.text.format_tables import rows_of_files
 from paimon_spark.spark.text.view_rows import rows_of_view, view_named
-from paimon_spark.spec.filter_literals import quoted_name
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.time_travel import has_time_travel
 
 if TYPE_CHECKING:

@@ -203,7 +203,7 @@ def _stripes(strings: ByteStrings, starts: Numbers, lengths: Numbers) -> Hashes:
 
 
 def _words(source: npt.NDArray[np.uint8], at: Numbers, width: int) -> Hashes:
-    """Little-endian words of `width` bytes at any places."""
+    """Little-endian words of `width` bytes at any positions."""
     word = np.zeros(len(at), np.uint64)
     for i in range(width):
         word |= source[at + i].astype(np.uint64) << np.uint64(8 * i)

@@ -158,7 +158,7 @@ ReadBytes = Callable[[int, int], bytes]
 
 
 class Section:
-    """Bytes of a container from `start`, `length` of them; places are counted from its first byte."""
+    """Bytes of a container from `start`, `length` of them; positions are counted from its first byte."""
 
     def __init__(self, read: ReadBytes, start: int, length: int) -> None:
         self._read = read

@@ -16,7 +16,7 @@ from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, Argument, CallC
 from paimon_spark.spark.sql.table_descriptions import Row, partition_text, table_struct
 from paimon_spark.spark.sql.table_partitions import partition_counts
 from paimon_spark.spark.sql.warehouses import quoted
-from paimon_spark.spec.filter_literals import quoted_name, spark_literal
+from paimon_spark.spec.sql_text import quoted_name, spark_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,106 @@
+"""Names, values and predicate trees as SQL text; `parse_filter` reads the text of a tree back as the same tree."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate
+from paimon_spark.spec.predicate_tree import Always
+
+_INFIX = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>"}
+_LIKE_PARTS = {"starts_with": ("", "%"), "ends_with": ("%", ""), "contains": ("%", "%")}
+
+
+def filter_text(predicate: Predicate) -> str:
+    """The condition as SQL.
+
+    Raises:
+        ValueError: an IN without values, for which SQL has no words.
+    """
+    match predicate:
+        case Always():
+            return "TRUE" if predicate.value else "FALSE"
+        case Not():
+            return f"NOT ({filter_text(predicate.child)})"
+        case And() | Or():
+            if not predicate.children:
+                return "TRUE" if isinstance(predicate, And) else "FALSE"
+            word = " AND " if isinstance(predicate, And) else " OR "
+            return word.join(f"({filter_text(child)})" for child in predicate.children)
+        case Leaf():
+            return _leaf_text(predicate)
+    raise ValueError(f"{type(predicate).__name__} is no predicate")
+
+
+def _leaf_text(leaf: Leaf) -> str:
+    column = quoted_name(leaf.field) + ("" if leaf.key is None else f"[{literal_text(leaf.key)}]")
+    if leaf.op in _INFIX:
+        return f"{column} {_INFIX[leaf.op]} {literal_text(leaf.literals[0])}"
+    if leaf.op in ("is_null", "is_not_null"):
+        return f"{column} IS {'NOT ' if leaf.op == 'is_not_null' else ''}NULL"
+    if leaf.op in ("in", "not_in"):
+        if not leaf.literals:
+            raise ValueError(f"column {leaf.field} is compared with an empty list")
+        values = ", ".join(literal_text(value) for value in leaf.literals)
+        return f"{column} {'NOT ' if leaf.op == 'not_in' else ''}IN ({values})"
+    if leaf.op == "between":
+        return f"{column} BETWEEN {literal_text(leaf.literals[0])} AND {literal_text(leaf.literals[1])}"
+    pattern = leaf.literals[0]
+    if pattern is not None and leaf.op in _LIKE_PARTS:
+        before, after = _LIKE_PARTS[leaf.op]
+        pattern = before + "".join(f"\\{char}" if char in "%_\\" else char for char in pattern) + after
+    return f"{column} LIKE {literal_text(pattern)}"
+
+
+def quoted_name(name: str) -> str:
+    """A column name in back quotes."""
+    return f"`{name.replace('`', '``')}`"
+
+
+_UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}
+
+
+def spark_literal(value: Any) -> str:
+    """A Python value as SQL that means it in every session of Spark.
+
+    What a backslash means in a literal is for ``spark.sql.parser.escapedStringLiterals`` to say; so quotes and
+    backslashes are characters by their number.
+    """
+    if not isinstance(value, str) or ("\\" not in value and "'" not in value):
+        return literal_text(value)
+    return "concat('" + "".join(_UNSAFE.get(character, character) for character in value) + "')"
+
+
+def literal_text(value: Any) -> str:
+    """A Python value of a predicate or of a column's default as a literal of Spark's SQL."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case str():
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case bytes():
+            return f"X'{value.hex().upper()}'"
+        case float() if not math.isfinite(value):
+            return f"'{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}'"
+        case int() | float():
+            return repr(value)
+        case Decimal():
+            return format(value, "f")
+        case np.datetime64():
+            return f"TIMESTAMP_NTZ '{str(value).replace('T', ' ')}'"
+        case datetime() if value.tzinfo is None:
+            return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
+        case datetime():
+            return f"TIMESTAMP_LTZ '{value.astimezone(UTC).replace(tzinfo=None).isoformat(sep=' ')}Z'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case time():
+            return f"TIME '{value.isoformat()}'"
+    raise ValueError(f"a {type(value).__name__} has no literal")
