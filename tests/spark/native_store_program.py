@@ -16,12 +16,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from tests.support.session_logs import telling, told
 
 NATIVE = "reader=spark-parquet"
 
 
-def session(given: dict[str, Any]) -> SparkSession:
+def session(given: dict[str, Any], folder: Path) -> SparkSession:
     settings = {
+        **telling(folder),
         "spark.driver.extraClassPath": given["jars"],
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
@@ -62,8 +64,7 @@ def shown(spark: SparkSession) -> str:
 
 
 def main(given: dict[str, Any], folder: Path) -> dict[str, Any]:
-    spark = session(given)
-    spark.sparkContext.setLogLevel("OFF")
+    spark = session(given, folder)
     bucket = given["bucket"]
     paimon_spark.register_catalog(spark, "one", warehouse=f"{bucket}/wh")
     paimon_spark.register_catalog(spark, "two", warehouse=f"{bucket}/wh", **given["options"])
@@ -86,7 +87,10 @@ def main(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     table = paimon_spark.PaimonTable.migrate(spark, f"{bucket}/source", f"{bucket}/wh/d.db/taken")
     found["migrated"] = sorted(row.id for row in table.to_df().collect())
     logging.getLogger().handlers[0].flush()
-    texts = {"pages": shown(spark), "log": (folder / "log").read_text()}
+    pages = shown(spark)
+    spark.stop()
+    texts = {"pages": pages, "log": (folder / "log").read_text(), **told(folder)}
+    found["shows"] = {"java": "org.apache.hadoop.fs" in texts["java"], "events": NATIVE in texts["events"]}
     found["told"] = [name for secret in given["secrets"] for name, text in texts.items() if secret in text]
     return found
 

@@ -1,6 +1,7 @@
 """A session with Hadoop's file system of S3: which queries Spark's own reader reads, and their rows, as JSON.
 
-Arguments: the jars, a folder, and the addresses of two servers with a bucket of one name.
+Arguments: the jars, a folder with the log of the first server, and the addresses of two servers with a bucket of one
+name.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from tests.support.s3_server import BUCKET, S3Server
+from paimon_spark.spark.catalog import position_filter
+from tests.support.s3_server import BUCKET, RequestLog, S3Server
+from tests.support.session_logs import telling, told
 
 NATIVE = "reader=spark-parquet"
+SECRET = "hidden-of-ours"
 
 
-def session(jars: str, own: S3Server) -> SparkSession:
+def session(jars: str, folder: Path, own: S3Server) -> SparkSession:
     settings = {
+        **telling(folder),
         "spark.driver.extraClassPath": jars,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
@@ -63,12 +68,35 @@ def migrated(spark: SparkSession) -> list[int]:
     return sorted(row.id for row in table.to_df().collect())
 
 
+def requests_of_reads(spark: SparkSession, log: RequestLog) -> list[int]:
+    """How many requests a read of four small files sends, the JVM's among them, and each time after it."""
+    spark.sql("CREATE TABLE one.d.four (k INT)")
+    for n in range(4):
+        spark.sql(f"INSERT INTO one.d.four VALUES ({n})")
+    found = []
+    for _ in range(3):
+        log.new()
+        spark.sql("SELECT * FROM one.d.four").write.format("noop").mode("overwrite").save()
+        found.append(len(log.new()))
+    return found
+
+
+def merged(spark: SparkSession) -> list[dict[str, Any]]:
+    """A read of files that overlap: a few rows, and as if they were many."""
+    spark.sql("CREATE TABLE one.d.m (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
+    for first, value in ((0, "old"), (2, "new")):
+        spark.sql(f"INSERT INTO one.d.m SELECT id, '{value}' FROM range({first}, {first + 3})")
+    few = reported(spark.sql("SELECT * FROM one.d.m"))
+    position_filter._FAR_MERGED_ROWS = range(1, 1 << 22)  # type: ignore[misc]
+    return [few, reported(spark.sql("SELECT * FROM one.d.m"))]
+
+
 def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any]:
-    spark = session(jars, one)
-    spark.sparkContext.setLogLevel("OFF")
+    spark = session(jars, folder, one)
     catalogs = {"one": one.options, "two": two.options, "odd": {**one.options, "fs.max_concurrency": "5"}}
     for name, options in catalogs.items():
-        paimon_spark.register_catalog(spark, name, warehouse=f"s3://{BUCKET}/wh", **options)
+        given = {**options, "s3.secret-key": SECRET}
+        paimon_spark.register_catalog(spark, name, warehouse=f"s3://{BUCKET}/wh", **given)
     logging.basicConfig(filename=folder / "log", level=logging.DEBUG)
     for at, name in enumerate(("one", "two")):
         spark.sql(f"CREATE DATABASE {name}.d")
@@ -91,7 +119,9 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
     stream = spark.readStream.table("one.d.a").writeStream.format("memory").queryName("streamed")
     stream.trigger(availableNow=True).start().awaitTermination()
     found["stream"] = {"rows": sorted(tuple(row) for row in spark.table("streamed").collect())}
+    found["merged"] = merged(spark)
     found["checkpoint"] = checkpointed(spark)
+    found["requests"] = requests_of_reads(spark, RequestLog(folder / "requests"))
     found["migrated"] = migrated(spark)
     logging.getLogger().handlers[0].flush()
     found["logged"] = {"hidden": "hidden" in (folder / "log").read_text(), "debug": (folder / "log").stat().st_size}
@@ -102,6 +132,10 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
         spark.sql("SELECT * FROM one.d.a").collect()
     except Exception as error:  # noqa: BLE001 - of whatever kind
         found["exchanged"] = {"error": str(error)[:300]}
+    spark.stop()
+    texts = told(folder)
+    found["told"] = [name for name, text in texts.items() if SECRET in text]
+    found["shows"] = {"java": "fs.s3a" in texts["java"], "events": NATIVE in texts["events"]}
     return found
 
 

@@ -75,7 +75,7 @@ def test_s3_is_read_by_spark(tmp_path: Path) -> None:
         jars = os.pathsep.join(hadoop_aws_jars())
     except (OSError, RuntimeError) as error:
         absent(f"hadoop-aws ({error})")
-    with s3_server() as one, s3_server() as two:
+    with s3_server(tmp_path / "requests") as one, s3_server() as two:
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -96,11 +96,16 @@ def test_s3_is_read_by_spark(tmp_path: Path) -> None:
     assert found["two"] == {"native": True, "rows": other, "hidden": False}  # a bucket of the same name elsewhere
     assert found["vectors"] == {"native": True, "rows": [[k, "a b=ü"] for k in (3, 4, 5)], "hidden": False}
     assert found["paths"] == {"native": True, "rows": [["s3://warehouse/wh/"]], "hidden": False}
+    merged = [[0, "old"], [1, "old"], [2, "new"], [3, "new"], [4, "new"]]
+    assert found["merged"] == [{"native": native, "rows": merged, "hidden": False} for native in (False, True)]
     assert len(found["stream"]["rows"]) == 6
     assert found["checkpoint"] == [6, 7]
     assert found["migrated"] == [0, 1, 2, 3]
     assert found["logged"]["debug"] > 10_000
     assert not found["logged"]["hidden"]
+    assert found["told"] == []  # of the secret
+    assert found["shows"] == {"java": True, "events": True}
+    assert max(found["requests"][1:]) <= 14  # 4 files, a footer and the columns of each at most
     assert "exchanged for another" in found["exchanged"]["error"]
 
 
@@ -130,4 +135,5 @@ def test_a_store_is_read_by_spark(tmp_path: Path, store: str) -> None:
         "checkpoint": [5, 6],
         "migrated": [0, 1, 2, 3],
         "told": [],  # of the secrets
+        "shows": {"java": True, "events": True},
     }

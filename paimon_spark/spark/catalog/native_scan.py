@@ -281,10 +281,9 @@ def native_position_filter(gateway: Gateway, scan: ScanPlan, settings: Mapping[s
     """
     if scan.has_plain_rows or not is_native(gateway, scan, settings, filtered=True):
         return None
-    if merged_splits(scan.plan) and (
-        not _is_local(scan.table.path) or is_small(gateway, scan) or not is_worth_filtering(scan)
-    ):
-        return None  # the driver would read the keys of all files, over the network too
+    far = not _is_local(scan.table.path)
+    if merged_splits(scan.plan) and (is_small(gateway, scan) or not is_worth_filtering(scan, far=far)):
+        return None  # the driver would read the keys of all files
     return position_filter_of(scan.plan)
 
 

@@ -45,6 +45,8 @@ _MOST_MERGED_ROWS: Final = 1 << 25
 """Rows whose keys the driver merges, a second's work: those of more are merged in tasks."""
 _MOST_PARTLY_WANTED_ROWS: Final = 1 << 21
 """The same where the query wants few rows, perhaps: merging these keys takes as long as a task that runs Python."""
+_FAR_MERGED_ROWS: Final = range(1 << 20, 1 << 22)
+"""The same on a store. Of fewer, each file is a request that costs more than its rows; more were not measured."""
 _WORD: Final = 64
 
 
@@ -71,9 +73,16 @@ def may_need_position_filter(table: FileStoreTable) -> bool:
     return options.deletion_vectors_enabled or (bool(table.schema.primary_keys) and options.one_row_wins)
 
 
-def is_worth_filtering(scan: ScanPlan) -> bool:
-    """Return whether merging the keys of files that overlap takes less than the merge of their rows in tasks."""
+def is_worth_filtering(scan: ScanPlan, *, far: bool = False) -> bool:
+    """Return whether merging the keys of files that overlap takes less than the merge of their rows in tasks.
+
+    Args:
+        scan: what is read.
+        far: the files are on a store: the driver would read their keys over the network, the JVM all files again.
+    """
     rows = sum(split.row_count for split in merged_splits(scan.plan))
+    if far and rows not in _FAR_MERGED_ROWS:
+        return False
     few = scan.limit is not None or implied_by(scan.predicate, scan.table.schema.trimmed_primary_keys) is not None
     return rows <= (_MOST_PARTLY_WANTED_ROWS if few else _MOST_MERGED_ROWS)
 
