@@ -104,18 +104,38 @@ def test_the_snippets_run_in_their_order(
         assert [tuple(row) for row in whole] == [(1, 3, "shipped", 2, "invoice"), (2, 1, "created", None, None)]
 
 
-@pytest.mark.thorough
-@pytest.mark.spark
-def test_the_readme_can_be_pasted_into_a_fresh_interpreter(tmp_path: Path) -> None:
-    """The workers' Python is not named, and the first one in PATH lacks the package, as in a venv or Jupyter kernel."""
+def of_a_new_user(home: Path) -> dict[str, str]:
+    """An environment where the workers' Python is not named, and the first one in PATH lacks the package, as often."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "PYTHON"))}
-    nobody = tmp_path / "bin" / "python3"
+    nobody = home / "bin" / "python3"
     nobody.parent.mkdir()
     nobody.write_text("#!/bin/sh\necho ModuleNotFoundError >&2; exit 1\n")
     nobody.chmod(0o755)
-    environment["PATH"] = f"{nobody.parent}{os.pathsep}{environment['PATH']}"
-    done = run_program([sys.executable, "-c", "\n".join(snippets("README.md"))], tmp_path, environment)
+    return {**environment, "PATH": f"{nobody.parent}{os.pathsep}{environment['PATH']}"}
+
+
+@pytest.mark.thorough
+@pytest.mark.spark
+@pytest.mark.parametrize("number", range(len(snippets("README.md"))))
+def test_each_block_of_the_readme_can_be_pasted_into_a_fresh_interpreter(tmp_path: Path, number: int) -> None:
+    command = [sys.executable, "-c", snippets("README.md")[number]]
+    done = run_program(command, tmp_path, of_a_new_user(tmp_path))
     assert done.code == 0, done.out + done.err
+
+
+def test_the_readme_is_for_skimming() -> None:
+    """The claim, a first block, the two commands side by side, one picture, the comparison; no table of kinds."""
+    claim, block, shell = r"\n\*\*Apache Paimon", r"\n```python\n", r"\n```sh\npython3 -m venv"
+    pieces = (claim, block, shell, r"\n!\[", r"\n\| \| paimon_spark \|")
+    places = [[found.start() for found in re.finditer(piece, README)] for piece in pieces]
+    assert [at[0] for at in places] == sorted(at[0] for at in places)
+    assert len(places[3]) == 1
+    commands = README[places[2][0] :].partition("```sh\n")[2].partition("```")[0]
+    assert "examples/quickstart.py" in commands
+    assert "python3 tests/run.py" in commands
+    assert "--without-pip" not in README
+    first = [line for line in snippets("README.md")[0].splitlines() if line.strip() and "import" not in line]
+    assert len(first) <= 10
 
 
 @pytest.mark.thorough
@@ -123,7 +143,7 @@ def test_the_readme_can_be_pasted_into_a_fresh_interpreter(tmp_path: Path) -> No
 def test_the_readme_can_be_pasted_into_a_jupyter_kernel(tmp_path: Path) -> None:
     from jupyter_client.manager import start_new_kernel
 
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "PYTHON"))}
+    environment = of_a_new_user(tmp_path)
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path), env=environment)
     reported: list[str] = []
     try:

@@ -290,7 +290,8 @@ def prepare() -> None:
 
 def wrappers(error: BaseException) -> list[str]:
     """Return the steps of ours between PySpark's methods and Spark that IPython shows of an error."""
-    steps = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if "__tracebackhide__" not in frame.f_locals]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][:-1]  # the last one is always shown
+    steps = [frame for frame in frames if "__tracebackhide__" not in frame.f_locals]
     files = [(Path(frame.f_code.co_filename).parts, frame.f_code.co_name) for frame in steps]
     return [f"{at[-1]}: {name}" for at, name in files if "paimon_spark" in at[:-1] and set(at) & INNER]
 

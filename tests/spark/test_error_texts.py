@@ -274,12 +274,11 @@ from pyspark.sql import SparkSession
 import paimon_spark
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    .config("spark.sql.catalog.lake", "org.apache.paimon.spark.SparkCatalog")
-    .config("spark.sql.catalog.lake.warehouse", sys.argv[1] + "/lake")
     .config("spark.sql.extensions", "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions")
     .getOrCreate()
 )
 paimon_spark.register(spark)
+spark.sql("CREATE TABLE submitted.default.t (id INT)")
 spark.sql("USE lake")
 spark.sql("USE default")
 spark.sql("CREATE TABLE t (id INT, name STRING)")
@@ -299,13 +298,28 @@ def test_the_first_minutes_on_a_python_that_workers_do_not_find(tmp_path: Path) 
     empty = tmp_path / "empty"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(empty)], check=True)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    environment = {**environment, "PYSPARK_PYTHON": str(empty / "bin" / "python")}
+    official = "org.apache.paimon.spark.SparkCatalog"
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text(
+        f"spark.sql.catalog.lake {official}\nspark.sql.catalog.lake.warehouse {tmp_path}/lake\n"
+    )
+    by_submit = (
+        f"--conf spark.sql.catalog.submitted={official} --conf spark.sql.catalog.submitted.warehouse={tmp_path}/sub"
+    )
+    environment = {
+        **environment,
+        "PYSPARK_PYTHON": str(empty / "bin" / "python"),
+        "SPARK_CONF_DIR": str(conf),
+        "PYSPARK_SUBMIT_ARGS": f"{by_submit} pyspark-shell",
+    }
     command = [sys.executable, "-c", FIRST_MINUTES, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.stdout.splitlines() == ["[Row(id=1, name='a')] 2", "1"], done.stdout + done.stderr
     said = [line for line in done.stderr.splitlines() if str(tmp_path) in line and "catalog" in line]
     assert said == [
         f"the warehouse {tmp_path}/lake of catalog lake was not there: it is made now",
+        f"the warehouse {tmp_path}/sub of catalog submitted was not there: it is made now",
         f"the warehouse {tmp_path}/one of catalog other was not there: it is made now",
         f"catalog other was {tmp_path}/one, and is {tmp_path}/two from now on",
         f"the warehouse {tmp_path}/two of catalog other was not there: it is made now",

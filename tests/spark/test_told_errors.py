@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PythonException, SparkRuntimeException
 from pyspark.errors.exceptions import connect
 from pyspark.sql import SparkSession
 
@@ -47,6 +47,16 @@ def test_workers_without_the_package(kind: Any) -> None:
     assert "No module named 'paimon_spark'" in text
     assert "spark.stop()" in text
     assert "PYSPARK_PYTHON" in text
+
+
+@pytest.mark.parametrize("kind", [SparkRuntimeException, connect.SparkRuntimeException])
+def test_a_null_that_spark_finds(kind: Any) -> None:
+    remember_catalog_name("paimon")
+    text = "[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field: \nid\nIf the schema is inferred …"
+    error = typed_error(kind(text))
+    assert isinstance(error, DataError)
+    assert isinstance(error, kind)
+    assert str(error) == "[NOT_NULL_ASSERT_VIOLATION] Cannot write null to non-null column(id)."
 
 
 def test_a_module_of_the_user_stays_the_users() -> None:
