@@ -23,6 +23,8 @@ _CONFIG: Final = "config"
 _NAMESERVICES: Final = ("dfs.nameservices", "dfs.ha.namenodes.")
 _DEFAULT_PORT: Final = 8020
 _CONNECT_SECONDS: Final = 10.0
+_BOUNDS: Final = {"dfs.client.socket-timeout": "15000"}
+"""A DataNode that is silent in the middle of a block is waited for twice: Hadoop's 60 seconds would be two minutes."""
 _PAUSES_SECONDS: Final = (0.5, 2.0)
 _R = TypeVar("_R")
 _CONFIG_DIRECTORIES: Final = ("HADOOP_CONF_DIR", "HADOOP_HOME")
@@ -64,7 +66,7 @@ def open_hdfs(path: str, options: Mapping[str, Any]) -> Any:
         port = _DEFAULT_PORT
     if host and port is not None:
         _check_reachable(host, port)
-    return kind(host, port, **config)
+    return kind(host, port, **{**_BOUNDS, **config})
 
 
 def _address(path: str) -> tuple[str | None, int | None]:

@@ -179,6 +179,11 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint:
         )
     if kinds.intersection(_UNREACHABLE):
         return StorageError(f"The store of '{shown}' does not answer ({reason}). {_where(path)}", number)
+    if "All DataNodes failed" in reason:  # HDFS's client lists all that it knows of them
+        return StorageError(
+            f"No DataNode of HDFS gives '{shown}'. Check that they run and can be reached from here; a silent one is "
+            "waited for 'hadoop.dfs.client.socket-timeout' milliseconds, twice"
+        )
     if isinstance(error, TypeError):
         return StorageError(
             f"The store of '{shown}' cannot be asked ({reason}). Check the options that start with 'fs.'"

@@ -186,6 +186,13 @@ def test_a_number_that_has_403_in_it_is_no_denial(reason: str) -> None:
         assert isinstance(translated(_named("ReadTimeout")(said), "oss://b/x"), StorageDeniedError)
 
 
+def test_data_nodes_that_do_not_answer_are_one_sentence() -> None:
+    raised = RuntimeError('DataTransferError("All DataNodes failed: [DatanodeInfoProto { id: DatanodeIdProto')
+    found = translated(raised, "hdfs://n:1/wh/t/schema/schema-0")
+    assert str(found).startswith("No DataNode of HDFS gives 'hdfs://n:1/wh/t/schema/schema-0'. Check that")
+    assert "Proto" not in str(found)
+
+
 def test_a_file_of_a_store_that_breaks_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = "memory://breaks/f.parquet"
     file_io = FileIO.for_path(path)
