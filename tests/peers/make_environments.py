@@ -49,6 +49,7 @@ def environments() -> dict[str, list[str]]:
     return {
         "pypaimon": ["pypaimon==2.1.0", "pyarrow<20"],
         "pypaimon-rust": ["pypaimon-rust==0.4.0", "pyarrow>=18"],
+        "dask": ["dask==2026.8.0", *our_dependencies()],
         "sail": ["pysail==0.7.2", "pyspark-client==4.1.2", *our_dependencies()],
         "pyspark40": ["pyspark==4.0.*", *our_dependencies()],
         "pyspark41": ["pyspark==4.1.*", *our_dependencies()],

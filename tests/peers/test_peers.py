@@ -118,6 +118,13 @@ def test_peers_read_our_tables(spark: SparkSession, warehouse: Path, answers: tu
     assert theirs.num_rows == counts.get(name.partition("_")[0], 30)
 
 
+def test_dask_reads_splits_in_its_processes(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    command = [str(make_environments.ensure("dask")), str(HERE / "splits_program.py"), str(tmp_path), "dask"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "dask 1400\n"), done.stdout + done.stderr[-2000:]
+
+
 def test_sail_runs_the_data_source_without_a_jvm(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
     command = [str(make_environments.ensure("sail")), str(HERE / "sail_program.py"), str(tmp_path)]

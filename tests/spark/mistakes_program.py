@@ -254,6 +254,48 @@ def a_constraint_that_is_no_key() -> None:
     spark.sql("CREATE TABLE paimon.db.checked (id INT, CONSTRAINT c CHECK (id > 0))")
 
 
+@mistake
+def an_unknown_merge_engine() -> None:
+    spark.sql("CREATE TABLE paimon.db.engine (id INT) TBLPROPERTIES ('merge-engine' = 'last-row')")
+
+
+@mistake
+def no_buckets() -> None:
+    spark.sql("CREATE TABLE paimon.db.none (id INT) TBLPROPERTIES ('bucket' = '0')")
+
+
+@mistake
+def a_misspelt_system_table() -> None:
+    load(f"{path()}$snapshot").collect()
+
+
+@mistake
+def a_tag_twice() -> None:
+    table = PaimonTable.for_path(spark, path())
+    table.create_tag("once")
+    table.create_tag("once")
+
+
+@mistake
+def a_filter_with_an_unknown_column() -> None:
+    load(path(), filter="idd = 1").collect()
+
+
+@mistake
+def an_option_that_no_scan_without_spark_has() -> None:
+    paimon_spark.open_table(path()).scan(scan_snapshotid=1)
+
+
+@mistake
+def a_column_that_the_table_lacks_without_spark() -> None:
+    paimon_spark.open_table(path()).append([{"id": 1, "w": "x"}])
+
+
+@mistake
+def a_missing_table_without_spark() -> None:
+    paimon_spark.open_table(path("none"))
+
+
 @early
 def partition_by_before_register() -> None:
     rows((1, "x")).write.format("paimon").mode("append").partitionBy("v").save(f"{root}/unregistered")
