@@ -283,7 +283,7 @@ def a_filter_with_an_unknown_column() -> None:
 
 @mistake
 def an_option_that_no_scan_without_spark_has() -> None:
-    paimon_spark.open_table(path()).scan(scan_snapshotid=1)
+    paimon_spark.open_table(path()).scan(scan_snapshotidd=1)
 
 
 @mistake
