@@ -24,7 +24,7 @@ SOON = {
 
 
 @pytest.mark.parametrize("kind", SOON)
-def test_every_door(
+def test_every_entry_point(
     spark: SparkSession, warehouse: Path, oracle: Any, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     name, path = f"automatic.d.{kind}", f"{warehouse}/d.db/{kind}"
@@ -35,7 +35,7 @@ def test_every_door(
     monkeypatch.setattr(compact_job, "rewrite_in_tasks", lambda *given: jobs.append(given) or in_tasks(*given))
     frame = spark.createDataFrame([(3, "c")], "id INT, v STRING").coalesce(1)
     table = paimon_spark.PaimonTable.for_path(spark, path)
-    doors = {
+    entry_points = {
         "insert": lambda: spark.sql(f"INSERT INTO {name} VALUES (2, 'b')"),
         "save": lambda: frame.write.format("paimon").mode("append").save(path),
         "writeTo": lambda: frame.writeTo(name).append(),
@@ -52,18 +52,18 @@ def test_every_door(
     }
     rewritten = {"update", "delete", "sql update"} if kind == "append" else set()  # the one file is written anew
     spark.sql(f"INSERT INTO {name} VALUES (1, 'a')")
-    for door, write in doors.items():
+    for entry_point, write in entry_points.items():
         before = len(jobs)
         write()
         snapshots = load_table(path).snapshots
         latest = snapshots.latest()
         assert latest is not None
         live = load_table(path).manifests.live_entries(latest)
-        assert len(live) == 1, door
-        if door not in rewritten:
-            assert latest.commit_kind is CommitKind.COMPACT, door
+        assert len(live) == 1, entry_point
+        if entry_point not in rewritten:
+            assert latest.commit_kind is CommitKind.COMPACT, entry_point
             assert latest.commit_user == snapshots.get(latest.id - 1).commit_user
-            assert len(jobs) == before + 1, door
+            assert len(jobs) == before + 1, entry_point
     threes = 4 if kind == "append" else 1
     expected = [(2, "u"), *[(3, "c")] * threes, (4, "w")]
     assert sorted(map(tuple, spark.table(name).collect())) == expected
@@ -86,7 +86,7 @@ def test_a_session_leaves_append_tables_alone(spark: SparkSession, warehouse: Pa
     name, path = "automatic.d.alone", f"{warehouse}/d.db/alone"
     spark.sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING) TBLPROPERTIES ('compaction.min.file-num' = '2')")
     frame = spark.createDataFrame([(3, "c")], "id INT, v STRING").coalesce(1)
-    doors = (
+    entry_points = (
         lambda: spark.sql(f"INSERT INTO {name} VALUES (2, 'b')"),
         lambda: frame.write.format("paimon").mode("append").save(path),
         lambda: frame.writeTo(name).append(),
@@ -95,7 +95,7 @@ def test_a_session_leaves_append_tables_alone(spark: SparkSession, warehouse: Pa
     )
     spark.conf.set("spark.paimon.write.compact-append-tables", "false")
     try:
-        for write in doors:
+        for write in entry_points:
             write()
     finally:
         spark.conf.unset("spark.paimon.write.compact-append-tables")

@@ -1,4 +1,4 @@
-"""BLOB and VECTOR columns, which SQL names by options: made, written and read by every door."""
+"""BLOB and VECTOR columns, which SQL names by options: made, written and read by every entry point."""
 
 from __future__ import annotations
 

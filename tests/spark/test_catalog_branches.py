@@ -126,7 +126,7 @@ def test_no_table_keeps_the_option_branch(sql: SparkSession, warehouse: Path) ->
         return paimon_spark.sql(sql, statement, warehouse=str(warehouse), catalog="br", database="db")
 
     main, side = load_table(path), load_table(path, branch="b")
-    doors: tuple[Callable[[], object], ...] = (
+    entry_points: tuple[Callable[[], object], ...] = (
         lambda: sql.sql("ALTER TABLE kept SET TBLPROPERTIES ('branch' = 'b')"),
         lambda: plain("ALTER TABLE kept SET TBLPROPERTIES ('branch' = 'b')"),
         lambda: alter_table(main, [SetOption("branch", "b")]),
@@ -134,9 +134,9 @@ def test_no_table_keeps_the_option_branch(sql: SparkSession, warehouse: Path) ->
         lambda: sql.sql("CREATE TABLE kept_too (k INT) TBLPROPERTIES ('branch' = 'b')"),
         lambda: plain("CREATE TABLE kept_too (k INT) TBLPROPERTIES ('branch' = 'b')"),
     )
-    for door in doors:
+    for entry_point in entry_points:
         with pytest.raises((PySparkException, PaimonError), match=r"'branch' = '(b|main)' is not kept in a table"):
-            door()
+            entry_point()
     assert not (warehouse / "db.db" / "kept_too").exists()
     assert "branch" not in load_table(path).schema.options
     alter_table(side, [SetOption("branch", "b")])  # its own name says nothing new
@@ -158,7 +158,7 @@ def test_a_stored_option_branch_is_what_the_name_of_the_table_means(sql: SparkSe
     def plain(statement: str) -> DataFrame:
         return paimon_spark.sql(sql, statement, warehouse=str(warehouse), catalog="text", database="db")
 
-    def by_doors(name: str) -> list[list[int]]:
+    def by_entry_points(name: str) -> list[list[int]]:
         frames = (
             sql.table(f"`{name}`"),
             plain(f"SELECT * FROM text.db.`{name}`"),
@@ -167,18 +167,18 @@ def test_a_stored_option_branch_is_what_the_name_of_the_table_means(sql: SparkSe
         )
         return [sorted(row.k for row in frame.collect()) for frame in frames]
 
-    assert by_doors("redirected") == [[2]] * 4
-    assert by_doors("redirected$branch_b") == [[2]] * 4
-    assert by_doors("redirected$branch_main") == [[1]] * 4
+    assert by_entry_points("redirected") == [[2]] * 4
+    assert by_entry_points("redirected$branch_b") == [[2]] * 4
+    assert by_entry_points("redirected$branch_main") == [[1]] * 4
     sql.sql("INSERT INTO redirected VALUES (3, 'x')")
     plain("INSERT INTO text.db.redirected VALUES (4, 'x')")
     sql.createDataFrame([(5, "x")], "k int, v string").write.format("paimon").mode("append").save(path)
     sql.sql("DELETE FROM redirected WHERE k = 2")
     sql.sql("INSERT INTO `redirected$branch_main` VALUES (9, 'x')")
-    assert by_doors("redirected") == [[3, 4, 5]] * 4
-    assert by_doors("redirected$branch_main") == [[1, 9]] * 4
+    assert by_entry_points("redirected") == [[3, 4, 5]] * 4
+    assert by_entry_points("redirected$branch_main") == [[1, 9]] * 4
     sql.sql("ALTER TABLE redirected UNSET TBLPROPERTIES ('branch')")
-    assert by_doors("redirected") == [[1, 9]] * 4
+    assert by_entry_points("redirected") == [[1, 9]] * 4
 
 
 def test_a_stored_option_branch_without_that_branch_says_what_to_do(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_a_query_on_a_dropped_table_is_an_error(
     spark.sql(f"CREATE TABLE ddl.db.{name} (a INT)")
     if filled:
         spark.sql(f"INSERT INTO ddl.db.{name} VALUES (1)")
-    doors = {
+    entry_points = {
         "catalog": spark.table(f"ddl.db.{name}"),
         "path": spark.table(f"ddl.`{path}`"),
         "load": spark.read.format("paimon").load(path),
@@ -246,10 +246,10 @@ def test_a_query_on_a_dropped_table_is_an_error(
         "text": paimon_spark.sql(spark, f"SELECT * FROM ddl.`{path}`"),
     }
     spark.sql(f"DROP TABLE ddl.db.{name}")
-    for door, frame in doors.items():
+    for entry_point, frame in entry_points.items():
         with pytest.raises((PySparkException, PaimonError)) as error:
             frame.collect()
-        assert path in str(error.value) or name in str(error.value), door
+        assert path in str(error.value) or name in str(error.value), entry_point
 
 
 def test_a_lost_snapshot_is_given_up_by_an_argument(spark: SparkSession, warehouse: Path, name: str) -> None:

@@ -243,7 +243,7 @@ def test_a_frame_sees_the_latest_snapshot_each_time(catalog: SparkSession) -> No
 def test_two_passes_of_one_query(catalog: SparkSession) -> None:
     """As the official connector: a plan that is there is run again, whatever makes a new one takes the latest snapshot.
 
-    README says so, and which of our other doors stay on one.
+    README says so, and which of our other entry points stay on one.
     """
     catalog.sql("CREATE OR REPLACE TABLE passes (a INT)")
     catalog.sql("INSERT INTO passes VALUES (1), (2)")

@@ -299,7 +299,7 @@ def test_partitions_of_bytes_are_refused_before_a_task_runs(
     path, frame = str(warehouse / "db.db" / name), spark.sql("SELECT 1 k, X'0102' p")
     fields = [DataField(0, "k", parse_type("INT")), DataField(1, "p", parse_type("BYTES"))]
     create_table(path, create_schema(fields, (), ("p",), {}, None))
-    doors: tuple[Callable[[], object], ...] = (
+    entry_points: tuple[Callable[[], object], ...] = (
         lambda: create("k INT, p BINARY", "p"),
         lambda: spark.sql(f"INSERT INTO {name} VALUES (1, X'0102')"),
         lambda: spark.sql(f"INSERT OVERWRITE {name} VALUES (1, X'0102')"),
@@ -308,9 +308,9 @@ def test_partitions_of_bytes_are_refused_before_a_task_runs(
         lambda: paimon_spark.PaimonTable.for_path(spark, path).append(frame),
         lambda: paimon_spark.sql(spark, f"INSERT INTO paimon.db.{name} VALUES (1, X'0102')", warehouse=str(warehouse)),
     )
-    for door in doors:
+    for entry_point in entry_points:
         with pytest.raises((PySparkException, UnsupportedError), match=r"no stable directory names") as refused:
-            door()
+            entry_point()
         assert "Partition column 'p' of type BYTES" in str(refused.value)
         assert "Python worker" not in str(refused.value)
     assert list(Path(path).glob("p=*")) == []
@@ -338,14 +338,14 @@ def test_ambiguous_fields_of_structs_are_refused_by_name(
     name = create(f"id INT, s {struct}, a ARRAY<{struct}>, m MAP<STRING, {struct}>")
     query = f"SELECT 1 id, {value}"
     path, frame = str(warehouse / "db.db" / name), spark.sql(query)
-    doors: tuple[Callable[[], object], ...] = (
+    entry_points: tuple[Callable[[], object], ...] = (
         lambda: spark.sql(f"INSERT INTO {name} BY NAME {query}"),
         lambda: frame.writeTo(name).append(),
         lambda: frame.write.format("paimon").mode("append").save(path),
         lambda: paimon_spark.PaimonTable.for_path(spark, path).append(frame),
         lambda: paimon_spark.sql(spark, f"INSERT INTO paimon.db.{name} BY NAME {query}", warehouse=str(warehouse)),
     )
-    for door in doors:
+    for entry_point in entry_points:
         with pytest.raises((PySparkException, PaimonError), match=r"AMBIGUOUS_COLUMN_NAME|both stand for 'x'"):
-            door()
+            entry_point()
     assert rows(name) == []

@@ -1,4 +1,4 @@
-"""Every door writes the changelog of ``changelog-producer`` input: +I of inserts, +U of UPDATE, -D of DELETE.
+"""Every entry point writes the changelog of ``changelog-producer`` input: +I of inserts, +U of UPDATE, -D of DELETE.
 
 As in the official connector an UPDATE writes the new row alone: a -U with the old row is given by the producers that
 look it up.

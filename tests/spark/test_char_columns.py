@@ -1,4 +1,4 @@
-"""CHAR(n) compares as padded through every door, whether files hold it padded or not; rows stay as they are stored."""
+"""CHAR(n) compares as padded by every entry point, whether files hold it padded or not; rows stay as they are."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,25 +46,27 @@ def stored(path: str, column: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("door", ["load", "to_df", "catalog"])
-def test_every_door_pads_and_compares_padded(spark: SparkSession, tmp_path: Path, kind: str, door: str) -> None:
+@pytest.mark.parametrize("entry_point", ["load", "to_df", "catalog"])
+def test_every_entry_point_pads_and_compares_padded(
+    spark: SparkSession, tmp_path: Path, kind: str, entry_point: str
+) -> None:
     path = str(tmp_path / "db.db" / "t")
     table = make(spark, path, KINDS[kind])
-    catalog = f"chars_{kind}_{door}"
+    catalog = f"chars_{kind}_{entry_point}"
     paimon_spark.register_catalog(spark, catalog, warehouse=str(tmp_path))
     assert stored(path, "v") == {"x", "x  ", "y"}
-    doors: dict[str, Callable[..., DataFrame]] = {
+    entry_points: dict[str, Callable[..., DataFrame]] = {
         "load": lambda **o: spark.read.format("paimon").options(**o).load(path),
         "to_df": table.to_df,
         "catalog": lambda: spark.table(f"{catalog}.db.t"),
     }
-    load = doors[door]
+    load = entry_points[entry_point]
     rows = load()
     assert sorted(map(tuple, rows.select("id", "c", "v").collect())) == [
         (1, "A   ", "x  "), (2, "B   ", "x  "), (3, "é   ", "y  ")
     ]  # fmt: skip
     assert [ids(rows.where(text)) for text in EXPECTED] == list(EXPECTED.values())
-    if door != "catalog":
+    if entry_point != "catalog":
         assert [ids(load(filter=text)) for text in EXPECTED] == list(EXPECTED.values())
 
 
@@ -97,8 +99,8 @@ def test_values_that_are_not_changed_stay_as_they_are_stored(spark: SparkSession
     assert stored(path, "c") == {"A   ", "B", "é"}
 
 
-def test_every_door_writes_padded(spark: SparkSession, tmp_path: Path) -> None:
-    """So a key that is written by two doors is one key."""
+def test_every_entry_point_writes_padded(spark: SparkSession, tmp_path: Path) -> None:
+    """So a key that is written by two entry points is one key."""
     path = str(tmp_path / "db.db" / "t")
     paimon_spark.register_catalog(spark, "padding", warehouse=str(tmp_path))
     for kind, options in KINDS.items():

@@ -1,4 +1,4 @@
-"""`clustering.columns`: writes of tables without keys and buckets put rows in order, through every door."""
+"""`clustering.columns`: writes of tables without keys and buckets put rows in order, through every entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that move between partitions: one row of a key, by each engine's rule, through every door."""
+"""Keys that move between partitions: one row of a key, by each engine's rule, through every entry point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CATALOG = "cross_partition"
 COLUMNS = "p int, k int not null, v int, w string"
 KEYS = {"primary-key": "k", "partition": "p", "bucket": "-1"}
 _numbers = itertools.count()
-Door = Callable[[DataFrame, str], object]
+EntryPoint = Callable[[DataFrame, str], object]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def insert_by_text(df: DataFrame, path: str) -> None:
     )
 
 
-DOORS: dict[str, Door] = {
+ENTRY_POINTS: dict[str, EntryPoint] = {
     "append": lambda df, path: PaimonTable.for_path(df.sparkSession, path).append(df),
     "format": lambda df, path: df.write.format("paimon").mode("append").save(path),
     "insert": insert,
@@ -80,16 +80,22 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 @pytest.mark.parametrize("engine", EXPECTED)
 def test_a_key_has_one_row(
-    spark: SparkSession, create: Callable[..., PaimonTable], door: str, engine: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    create: Callable[..., PaimonTable],
+    entry_point: str,
+    engine: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = create(merge_engine=engine)
-    monkeypatch.setattr(cross_partition, "estimated_bytes", lambda _: 0 if door in ("append", "insert") else 1 << 60)
-    DOORS[door](rows_of(spark, (1, 1, 1, "a"), (1, 2, 2, "b"), (1, 3, 3, "c")), table.path)
+    monkeypatch.setattr(
+        cross_partition, "estimated_bytes", lambda _: 0 if entry_point in ("append", "insert") else 1 << 60
+    )
+    ENTRY_POINTS[entry_point](rows_of(spark, (1, 1, 1, "a"), (1, 2, 2, "b"), (1, 3, 3, "c")), table.path)
     new = rows_of(spark, (2, 1, 100, None), (None, 2, 20, "x"), (2, 4, 4, "d"), (3, 4, 41, None))
-    DOORS[door](new, table.path)
+    ENTRY_POINTS[entry_point](new, table.path)
     assert all_rows(table) == EXPECTED[engine]
 
 
@@ -124,7 +130,7 @@ def test_an_overwrite_replaces_its_partitions_only(
 ) -> None:
     old = rows_of(spark, (1, 1, 1, "a"), (1, 2, 2, "b"), (2, 3, 3, "c"), (3, 4, 4, "d"))
     new = rows_of(spark, (1, 3, 30, "C"), (1, 5, 50, "E"))
-    dynamic: dict[str, Door] = {
+    dynamic: dict[str, EntryPoint] = {
         "method": lambda df, path: PaimonTable.for_path(spark, path).overwrite(df, partition_overwrite_mode="dynamic"),
         "insert": lambda df, path: insert(df, path, "OVERWRITE"),
         "format": lambda df, path: df.write.format("paimon").mode("overwrite").save(path),

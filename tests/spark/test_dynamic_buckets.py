@@ -1,4 +1,4 @@
-"""Dynamic buckets are filled to the target through every door, though nobody knows the number of rows before."""
+"""Dynamic buckets are filled to the target through every entry point, though nobody knows the number of rows before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def insert(df: DataFrame, path: str) -> None:
     df.sparkSession.sql(f"INSERT INTO {CATALOG}.d.{Path(path).name} SELECT * FROM filling")
 
 
-DOORS: dict[str, Callable[[DataFrame, str], object]] = {
+ENTRY_POINTS: dict[str, Callable[[DataFrame, str], object]] = {
     "format": lambda df, path: df.write.format("paimon").mode("append").save(path),
     "insert": insert,
     "append": lambda df, path: PaimonTable.for_path(df.sparkSession, path).append(df),
@@ -34,23 +34,23 @@ def number_of_files(path: str) -> int:
     return len(store.manifests.live_entries(store.snapshots.latest()))
 
 
-@pytest.mark.parametrize("door", ["insert", "append"])
+@pytest.mark.parametrize("entry_point", ["insert", "append"])
 def test_a_partition_has_one_file_where_its_rows_are_brought_together(
-    spark: SparkSession, warehouse: Path, door: str
+    spark: SparkSession, warehouse: Path, entry_point: str
 ) -> None:
-    path = f"{warehouse}/d.db/parts_{door}"
+    path = f"{warehouse}/d.db/parts_{entry_point}"
     options = {"partition.sink-strategy": "hash"}
     table = PaimonTable.create(spark, path, "id long not null, p long", partition_by="p", options=options)
-    DOORS[door](spark.range(0, 600, 1, 4).selectExpr("id", "id % 30 AS p"), path)
+    ENTRY_POINTS[entry_point](spark.range(0, 600, 1, 4).selectExpr("id", "id % 30 AS p"), path)
     assert number_of_files(path) == 30
     assert table.to_df().selectExpr("count(DISTINCT id)", "count(DISTINCT p)").first() == (600, 30)
 
 
-@pytest.mark.parametrize("door", ["insert", "append"])
+@pytest.mark.parametrize("entry_point", ["insert", "append"])
 def test_a_partition_has_one_file_unless_a_query_arranges_its_rows(
-    spark: SparkSession, warehouse: Path, door: str
+    spark: SparkSession, warehouse: Path, entry_point: str
 ) -> None:
-    path = f"{warehouse}/d.db/free_{door}"
+    path = f"{warehouse}/d.db/free_{entry_point}"
     options = {"write-only": "true"}
     table = PaimonTable.create(spark, path, "id long not null, p long", partition_by="p", options=options)
     rows = spark.range(0, 120, 1, 4).selectExpr("id", "id % 6 AS p")
@@ -58,12 +58,12 @@ def test_a_partition_has_one_file_unless_a_query_arranges_its_rows(
     ordered, distributed = rows.sortWithinPartitions(desc("id")), rows.repartition(3)
     for arranged in (rows, ordered.cache(), distributed, rows.selectExpr("id", "99L AS p")):
         before = number_of_files(path)
-        DOORS[door](arranged, path)
+        ENTRY_POINTS[entry_point](arranged, path)
         made.append(number_of_files(path) - before)
     ordered.unpersist()
     assert made == [6, 24, 18, 4]
-    spark.sql(f"ALTER TABLE {CATALOG}.d.free_{door} SET TBLPROPERTIES ('partition.sink-strategy' = 'none')")
-    DOORS[door](rows, path)
+    spark.sql(f"ALTER TABLE {CATALOG}.d.free_{entry_point} SET TBLPROPERTIES ('partition.sink-strategy' = 'none')")
+    ENTRY_POINTS[entry_point](rows, path)
     assert number_of_files(path) == sum(made) + 24
     assert table.to_df().selectExpr("count(*)", "count(DISTINCT id)").first() == (600, 120)
 
@@ -79,14 +79,16 @@ def test_a_large_partition_has_several_writers(spark: SparkSession, warehouse: P
     assert 1 < number_of_files(path) <= 4
 
 
-@pytest.mark.parametrize(("door", "rows", "target", "tasks"), [
-    *((door, 200_000, 20_000, 5) for door in DOORS), ("insert", 100_000, 1_000, 3),
+@pytest.mark.parametrize(("entry_point", "rows", "target", "tasks"), [
+    *((entry_point, 200_000, 20_000, 5) for entry_point in ENTRY_POINTS), ("insert", 100_000, 1_000, 3),
 ])  # fmt: skip
-def test_buckets_are_full(spark: SparkSession, warehouse: Path, door: str, rows: int, target: int, tasks: int) -> None:
-    path = f"{warehouse}/d.db/{door}_{target}"
+def test_buckets_are_full(
+    spark: SparkSession, warehouse: Path, entry_point: str, rows: int, target: int, tasks: int
+) -> None:
+    path = f"{warehouse}/d.db/{entry_point}_{target}"
     options = {"dynamic-bucket.target-row-num": str(target)}
     table = PaimonTable.create(spark, path, "id long not null, v string", primary_key="id", options=options)
-    DOORS[door](spark.range(0, rows, 1, tasks).selectExpr("id", "concat('v', id) AS v"), path)
+    ENTRY_POINTS[entry_point](spark.range(0, rows, 1, tasks).selectExpr("id", "concat('v', id) AS v"), path)
     store = load_table(path)
     snapshot = store.snapshots.latest()
     assert snapshot is not None

@@ -1,4 +1,4 @@
-"""How many buckets and files a bulk load leaves, through each door: one file of one task in each bucket."""
+"""How many buckets and files a bulk load leaves, through each entry point: one file of one task in each bucket."""
 
 import itertools
 from collections import Counter
@@ -68,7 +68,7 @@ def _sql(spark: SparkSession, rows: DataFrame, name: str, path: str) -> None:
     paimon_spark.sql(spark, statement, warehouse=warehouse, catalog="loads")
 
 
-DOORS: dict[str, Callable[[SparkSession, DataFrame, str, str], None]] = {
+ENTRY_POINTS: dict[str, Callable[[SparkSession, DataFrame, str, str], None]] = {
     "INSERT": _insert,
     "INSERT OVERWRITE": _insert_overwrite,
     "writeTo": lambda _, rows, name, __: rows.writeTo(name).append(),
@@ -80,14 +80,19 @@ DOORS: dict[str, Callable[[SparkSession, DataFrame, str, str], None]] = {
 }
 
 
-_FEW_DOORS = ("INSERT", "format", "PaimonTable")  # the others come to the same place
+_FEW_ENTRY_POINTS = ("INSERT", "format", "PaimonTable")  # the others come to the same place
 
 
 @pytest.mark.parametrize(
-    ("kind", "door"),
-    [(kind, door) for kind in KINDS for door in DOORS if door in _FEW_DOORS or not kind.startswith("odd")],
+    ("kind", "entry_point"),
+    [
+        (kind, entry_point)
+        for kind in KINDS
+        for entry_point in ENTRY_POINTS
+        if entry_point in _FEW_ENTRY_POINTS or not kind.startswith("odd")
+    ],
 )
-def test_one_file_in_each_bucket(spark: SparkSession, warehouse: Path, kind: str, door: str) -> None:
+def test_one_file_in_each_bucket(spark: SparkSession, warehouse: Path, kind: str, entry_point: str) -> None:
     options, buckets = KINDS[kind]
     name = f"t{next(_numbers)}"
     path = str(warehouse / "db.db" / name)
@@ -100,14 +105,14 @@ def test_one_file_in_each_bucket(spark: SparkSession, warehouse: Path, kind: str
         )  # fmt: skip
     spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")  # else few rows come to one task
     try:
-        DOORS[door](spark, rows, f"loads.db.{name}", path)
-        DOORS[door](spark, rows, f"loads.db.{name}", path)  # rows that are there: of the same buckets
+        ENTRY_POINTS[entry_point](spark, rows, f"loads.db.{name}", path)
+        ENTRY_POINTS[entry_point](spark, rows, f"loads.db.{name}", path)  # rows that are there: of the same buckets
     finally:
         spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
     table = load_table(path)
     for snapshot_id in (1, 2):
         entries = list(table.manifests.live_entries(table.snapshots.get(snapshot_id)))
-        if snapshot_id == 2 and door != "INSERT OVERWRITE":
+        if snapshot_id == 2 and entry_point != "INSERT OVERWRITE":
             before = {entry.file.file_name for entry in table.manifests.live_entries(table.snapshots.get(1))}
             entries = [entry for entry in entries if entry.file.file_name not in before]
         files = Counter((entry.partition, entry.bucket) for entry in entries)
@@ -115,7 +120,7 @@ def test_one_file_in_each_bucket(spark: SparkSession, warehouse: Path, kind: str
         assert sum(entry.file.row_count for entry in entries) == 3000
         assert max(entry.file.max_sequence_number for entry in entries) < 3000 * snapshot_id  # one task, no gaps
     assert not list(Path(path).glob("index/placement-*"))
-    rows_now = 6000 if "append" in kind and door != "INSERT OVERWRITE" else 3000
+    rows_now = 6000 if "append" in kind and entry_point != "INSERT OVERWRITE" else 3000
     assert spark.table(f"loads.db.{name}").selectExpr("count(*)", "count(DISTINCT k)").first() == (rows_now, 3000)
 
 

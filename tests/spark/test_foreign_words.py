@@ -59,12 +59,12 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize("door", ["catalog", "paimon_spark.sql"])
+@pytest.mark.parametrize("entry_point", ["catalog", "paimon_spark.sql"])
 @pytest.mark.parametrize("statement", SENTENCES)
 def test_statements_of_other_formats_name_the_words_that_work(
-    spark: SparkSession, warehouse: str, statement: str, door: str
+    spark: SparkSession, warehouse: str, statement: str, entry_point: str
 ) -> None:
-    run = spark.sql if door == "catalog" else lambda text: sql(spark, text, catalog="words", warehouse=warehouse)
+    run = spark.sql if entry_point == "catalog" else lambda text: sql(spark, text, catalog="words", warehouse=warehouse)
     with pytest.raises((PySparkException, NotImplementedError), match="(?s)" + SENTENCES[statement]) as caught:
         run(statement)
     text = str(caught.value)
@@ -75,10 +75,10 @@ def test_statements_of_other_formats_name_the_words_that_work(
 def test_statements_about_tables_of_spark_are_left_to_spark(spark: SparkSession, warehouse: str) -> None:
     spark.range(1).createOrReplaceTempView("history")
     try:
-        for door in (spark.sql, lambda text: sql(spark, text)):
-            assert door("DESCRIBE history id").collect()[0][1] == "id"
+        for entry_point in (spark.sql, lambda text: sql(spark, text)):
+            assert entry_point("DESCRIBE history id").collect()[0][1] == "id"
             with pytest.raises(PySparkException, match="PARSE_SYNTAX_ERROR"):
-                door("VACUUM spark_catalog.default.x")
+                entry_point("VACUUM spark_catalog.default.x")
     finally:
         spark.catalog.dropTempView("history")
     assert spark.sql("DESCRIBE words.d.t v").collect()[0][1] == "v"

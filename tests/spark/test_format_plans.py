@@ -1,4 +1,4 @@
-"""One planner behind every door of a classic session: the same plan of format("paimon"), methods, SQL and paths."""
+"""Every entry point of a classic session has one planner: the same plan of format("paimon"), methods, SQL, paths."""
 
 import re
 from collections import Counter
@@ -23,22 +23,22 @@ NATIVE = "reader=spark-parquet"
 
 @pytest.fixture(scope="module")
 def catalog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory of the database `doors.db`, with a partitioned append table and a compacted keyed one."""
-    warehouse = tmp_path_factory.mktemp("doors")
-    paimon_spark.register_catalog(spark, "doors", warehouse=str(warehouse))
-    spark.sql("CREATE DATABASE doors.db")
-    spark.sql("CREATE TABLE doors.db.plain (id BIGINT, v STRING, c CHAR(3), p INT) PARTITIONED BY (p)")
+    """The directory of the database `entry_points.db`, with a partitioned append table and a compacted keyed one."""
+    warehouse = tmp_path_factory.mktemp("entry_points")
+    paimon_spark.register_catalog(spark, "entry_points", warehouse=str(warehouse))
+    spark.sql("CREATE DATABASE entry_points.db")
+    spark.sql("CREATE TABLE entry_points.db.plain (id BIGINT, v STRING, c CHAR(3), p INT) PARTITIONED BY (p)")
     for low in (0, 100):
         rows = spark.range(low, low + 10, 1, 1).selectExpr("id", "concat('v', id) v", "'x' c", "cast(id % 2 AS int) p")
-        rows.writeTo("doors.db.plain").append()
-    spark.sql("CREATE TABLE doors.db.keyed TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2') AS "
-              "SELECT id, v, p FROM doors.db.plain")  # fmt: skip
-    spark.sql("CALL doors.sys.compact(table => 'db.keyed')")
+        rows.writeTo("entry_points.db.plain").append()
+    spark.sql("CREATE TABLE entry_points.db.keyed TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2') AS "
+              "SELECT id, v, p FROM entry_points.db.plain")  # fmt: skip
+    spark.sql("CALL entry_points.sys.compact(table => 'db.keyed')")
     yield warehouse / "db.db"
-    spark.sql("DROP DATABASE doors.db CASCADE")
+    spark.sql("DROP DATABASE entry_points.db CASCADE")
 
 
-def doors(spark: SparkSession, path: str, name: str) -> dict[str, Callable[[], DataFrame]]:
+def entry_points(spark: SparkSession, path: str, name: str) -> dict[str, Callable[[], DataFrame]]:
     return {
         "load": lambda: spark.read.format("paimon").load(path),
         "option": lambda: spark.read.option("path", path).format("PAIMON").load(),
@@ -69,16 +69,18 @@ QUERIES: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
 
 
 @pytest.mark.parametrize("table", ["plain", "keyed"])
-def test_every_door_plans_the_same(spark: SparkSession, catalog: Path, table: str) -> None:
-    opened = doors(spark, str(catalog / table), f"doors.db.{table}")
+def test_every_entry_point_plans_the_same(spark: SparkSession, catalog: Path, table: str) -> None:
+    opened = entry_points(spark, str(catalog / table), f"entry_points.db.{table}")
     for query, (narrow, shown) in QUERIES.items():
         if table == "keyed" and query == "count":
             continue
-        plans = {door: scan_of(narrow(rows())) for door, rows in opened.items()}
+        plans = {entry_point: scan_of(narrow(rows())) for entry_point, rows in opened.items()}
         assert len(set(plans.values())) == 1, plans
         assert re.match(shown, plans["load"]), plans["load"]
         found = {
-            door: sorted(map(tuple, narrow(rows()).collect())) for door, rows in opened.items() if query != "limit"
+            entry_point: sorted(map(tuple, narrow(rows()).collect()))
+            for entry_point, rows in opened.items()
+            if query != "limit"
         }
         assert all(rows == found["load"] for rows in found.values())
 
@@ -191,12 +193,12 @@ SAVES: dict[str, Callable[[DataFrame, str, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("door", SAVES)
-def test_every_door_leaves_one_file_in_each_bucket(spark: SparkSession, catalog: Path, door: str) -> None:
-    name, path = f"doors.db.to_{door}", str(catalog / f"to_{door}")
+@pytest.mark.parametrize("entry_point", SAVES)
+def test_every_entry_point_leaves_one_file_in_each_bucket(spark: SparkSession, catalog: Path, entry_point: str) -> None:
+    name, path = f"entry_points.db.to_{entry_point}", str(catalog / f"to_{entry_point}")
     spark.sql(f"CREATE TABLE {name} (id BIGINT NOT NULL, v STRING) "
               "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '3', 'write-only' = 'true')")  # fmt: skip
-    SAVES[door](spark.range(0, 600, 1, 8).selectExpr("id", "concat('v', id) v"), path, name)
+    SAVES[entry_point](spark.range(0, 600, 1, 8).selectExpr("id", "concat('v', id) v"), path, name)
     assert sorted(files_of(path).values()) == [1, 1, 1]
     assert spark.table(name).selectExpr("count(*)", "sum(id)").first() == (600, 179_700)
 

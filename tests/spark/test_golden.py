@@ -46,8 +46,8 @@ def plain_type(data_type: pa.DataType) -> str:
     return re.sub(" not null|: *'.*?'", "", str(data_type)).replace("item:", "element:")
 
 
-def assert_javas_rows(spark: SparkSession, case: GoldenRead, door: Callable[..., DataFrame] = load) -> None:
-    got = collected(door(spark, case))
+def assert_javas_rows(spark: SparkSession, case: GoldenRead, entry_point: Callable[..., DataFrame] = load) -> None:
+    got = collected(entry_point(spark, case))
     want = with_padded_chars(as_spark_shows(case.rows()), dict(case.table.expect["columns"]))
     assert got.schema.names == want.schema.names
     unordered = case.read.get("unordered_columns") or ()
@@ -66,17 +66,17 @@ def path_of(case: GoldenRead) -> str:
     return f"{case.table.path}{branch}{system}"
 
 
-DOORS: tuple[Callable[[SparkSession, GoldenRead], DataFrame], ...] = (
+ENTRY_POINTS: tuple[Callable[[SparkSession, GoldenRead], DataFrame], ...] = (
     lambda spark, case: plain_session(spark).read.format("paimon").load(path_of(case)),
     lambda spark, case: spark.sql(f"SELECT * FROM paimon.`{path_of(case)}`"),
     lambda spark, case: PaimonTable.for_path(spark, str(case.table.path)).to_df(branch=case.branch or None),
 )
-"""Other doors than a load of a session that was registered; the plain source is the one of Connect."""
+"""Other entry points than a load of a session that was registered; the plain source is the one of Connect."""
 
 
 @pytest.mark.parametrize("at", range(len(FULL)), ids=lambda at: FULL[at].id)
-def test_full_reads_by_other_doors(spark: SparkSession, at: int) -> None:
-    assert_javas_rows(spark, FULL[at], DOORS[at % (2 if FULL[at].system else 3)])
+def test_full_reads_by_other_entry_points(spark: SparkSession, at: int) -> None:
+    assert_javas_rows(spark, FULL[at], ENTRY_POINTS[at % (2 if FULL[at].system else 3)])
 
 
 @pytest.mark.parametrize("case", TRAVELS[::5], ids=lambda case: case.id)

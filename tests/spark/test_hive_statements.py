@@ -144,7 +144,7 @@ def test_an_external_table(run: Run, client: HiveClient, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("run", ["catalog"], indirect=True)
-def test_frames_streams_and_other_doors(
+def test_frames_streams_and_other_entry_points(
     session: SparkSession, run: Run, tmp_path: Path, warehouse: str, options: dict[str, str]
 ) -> None:
     run("CREATE TABLE h.d.s (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")

@@ -1,4 +1,4 @@
-"""Tables with deletion vectors, first-row and lookup changelogs: a write through any door is compacted on return."""
+"""Tables with deletion vectors, first-row and lookup changelogs: a write by any entry point is compacted on return."""
 
 from __future__ import annotations
 

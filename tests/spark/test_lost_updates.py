@@ -1,4 +1,4 @@
-"""DELETE and UPDATE alongside other commits: what came between read and commit is read anew, by every door."""
+"""DELETE and UPDATE alongside other commits: what came between read and commit is read anew, by every entry point."""
 
 import itertools
 from collections.abc import Callable, Iterator

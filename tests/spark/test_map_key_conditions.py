@@ -1,4 +1,4 @@
-"""Conditions on the values of keys of maps, by each door: indexes of the keys leave out files."""
+"""Conditions on the values of keys of maps, by each entry point: indexes of the keys leave out files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def files_of(df: DataFrame) -> int:
     return int(re.findall(r"files?=(\d+)", text)[0])
 
 
-def test_by_every_door(spark: SparkSession, tmp_path: Path) -> None:
+def test_by_every_entry_point(spark: SparkSession, tmp_path: Path) -> None:
     paimon_spark.register(spark)
     paimon_spark.register_catalog(spark, "keyed", warehouse=str(tmp_path))
     spark.sql("CREATE DATABASE keyed.db")

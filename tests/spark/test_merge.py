@@ -202,7 +202,7 @@ def test_only_touched_files_are_written_anew(spark: SparkSession, warehouse: Pat
     assert spark.sql(f"SELECT count(*), sum(n) FROM {name}").collect() == [(40, 1)]
 
 
-def test_other_doors(spark: SparkSession, warehouse: Path) -> None:
+def test_other_entry_points(spark: SparkSession, warehouse: Path) -> None:
     name = create(spark, "k INT, v STRING, n INT", ABC)
     source = spark.createDataFrame([(1, "m", 7), (9, "z", 9)], "k int, v string, n int")
     writer = source.alias("s").mergeInto(name, expr(f"{name}.k = s.k"))
@@ -316,9 +316,11 @@ def by_text(spark: SparkSession, path: str, source: str, clauses: str) -> None:
     paimon_spark.sql(spark, f"MERGE INTO paimon.`{path}` t USING {source} s ON t.k = s.k AND s.p = t.p {clauses}")
 
 
-@pytest.mark.parametrize(("kind", "door"), [("fixed", by_text), ("dynamic", by_catalog), ("partitioned", by_catalog)])
+@pytest.mark.parametrize(
+    ("kind", "entry_point"), [("fixed", by_text), ("dynamic", by_catalog), ("partitioned", by_catalog)]
+)
 def test_a_merge_by_the_key_joins_nothing(
-    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, kind: str, door: Callable[..., None]
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, kind: str, entry_point: Callable[..., None]
 ) -> None:
     """Where conditions and values are over the source, tasks look up its keys; what is not assigned stays."""
     options = {"primary-key": "k,p", **({} if kind == "dynamic" else {"bucket": "2"})}
@@ -335,7 +337,7 @@ def test_a_merge_by_the_key_joins_nothing(
         "(SELECT CAST(id AS INT) k, CAST(id % 3 AS STRING) p, CAST(id * 10 AS INT) n FROM range(4, 24, 2) "
         "UNION ALL SELECT 4, 'x', 1)"
     )
-    door(spark, path, source,
+    entry_point(spark, path, source,
          "WHEN MATCHED AND s.n = 40 THEN DELETE WHEN MATCHED AND s.n < 100 THEN UPDATE SET n = s.n, v = 'u' "
          "WHEN MATCHED AND s.n > 150 THEN UPDATE SET v = upper(s.p) WHEN NOT MATCHED AND s.n = 200 THEN INSERT "
          "(k, p, v) VALUES (s.k, s.p, 'i') WHEN NOT MATCHED THEN INSERT (k, p, n) VALUES (s.k, s.p, s.n)")  # fmt: skip
@@ -351,17 +353,18 @@ def test_a_merge_by_the_key_joins_nothing(
     assert rows(spark, name) == sorted(expected.values(), key=str)
     if kind != "dynamic":  # there, keys have places before it is known whether they are there
         null = "(SELECT CAST(NULL AS INT) k, '1' p UNION ALL SELECT 3, '0' UNION ALL SELECT 100, '0')"
-        door(spark, path, null, "WHEN MATCHED THEN UPDATE SET n = -1")
+        entry_point(spark, path, null, "WHEN MATCHED THEN UPDATE SET n = -1")
         assert [row[0] for row in rows(spark, name) if row[3] == -1] == [3]
     monkeypatch.undo()
     with pytest.raises((PySparkException, PaimonError), match="MERGE_CARDINALITY_VIOLATION"):
-        door(spark, path, "(SELECT 3 k, '0' p, CAST(id AS INT) n FROM range(2))", "WHEN MATCHED AND s.n < 9 THEN "
-             "UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT (k, p) VALUES (s.k, s.p)")  # fmt: skip
+        entry_point(spark, path, "(SELECT 3 k, '0' p, CAST(id AS INT) n FROM range(2))",
+             "WHEN MATCHED AND s.n < 9 THEN UPDATE SET n = s.n "
+             "WHEN NOT MATCHED THEN INSERT (k, p) VALUES (s.k, s.p)")  # fmt: skip
 
 
-@pytest.mark.parametrize("door", [by_catalog, by_text])
+@pytest.mark.parametrize("entry_point", [by_catalog, by_text])
 def test_a_value_of_two_clauses_is_shuffled_once(
-    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, door: Callable[..., None]
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, entry_point: Callable[..., None]
 ) -> None:
     name = create(
         spark, "k INT, p STRING, v STRING, n INT", "(1, 'a', 'x', 1)", **{"primary-key": "k,p", "bucket": "2"}
@@ -376,7 +379,7 @@ def test_a_value_of_two_clauses_is_shuffled_once(
 
     monkeypatch.setattr(merge, "keyed_merge", noting)
     source = "(SELECT CAST(id AS INT) k, 'a' p, 'y' v, CAST(id AS INT) n FROM range(1, 3))"
-    door(spark, path_of(warehouse, name), source,
+    entry_point(spark, path_of(warehouse, name), source,
          "WHEN MATCHED AND s.n > 0 THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
     assert columns == [4 + len(("matched", "not matched"))]
     assert rows(spark, name) == [(1, "a", "y", 1), (2, "a", "y", 2)]

@@ -44,10 +44,10 @@ def by_text(spark: SparkSession, path: Path, source: str, clauses: str) -> None:
     paimon_spark.sql(spark, f"MERGE INTO paimon.`{path}` AS t USING ({source}) AS s ON t.k = s.k {clauses}")
 
 
-@pytest.mark.parametrize("door", [by_sql, by_text])
+@pytest.mark.parametrize("entry_point", [by_sql, by_text])
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_that_cannot_match_are_not_read(
-    spark: SparkSession, catalog: Path, tmp_path: Path, kind: str, door: Callable[..., None]
+    spark: SparkSession, catalog: Path, tmp_path: Path, kind: str, entry_point: Callable[..., None]
 ) -> None:
     path = tmp_path / "t"
     files: list[set[Path]] = [set()]
@@ -59,10 +59,10 @@ def test_files_that_cannot_match_are_not_read(
     content = middle.read_bytes()
     middle.unlink()
     update = "WHEN MATCHED AND s.n > t.n THEN UPDATE SET n = s.n"
-    door(spark, path, "SELECT 5 AS k, 1 AS n UNION ALL SELECT 25, 2 UNION ALL SELECT 40, 3",
+    entry_point(spark, path, "SELECT 5 AS k, 1 AS n UNION ALL SELECT 25, 2 UNION ALL SELECT 40, 3",
          f"{update} WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
     many = "SELECT CAST(id AS INT) AS k, 7 AS n FROM range(22, 2000) WHERE id < 23 OR id > 35"
-    door(spark, path, many, f"{update} WHEN NOT MATCHED AND s.k = 50 THEN INSERT *")
+    entry_point(spark, path, many, f"{update} WHEN NOT MATCHED AND s.k = 50 THEN INSERT *")
     middle.write_bytes(content)
     found = spark.read.format("paimon").load(str(path)).where("n > 0").collect()
     assert sorted(map(tuple, found)) == [(5, 1), (22, 7), (25, 2), (40, 7), (50, 7)]

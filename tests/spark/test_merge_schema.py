@@ -1,4 +1,4 @@
-"""Option `write.merge-schema` through every door: new columns of writes by name are added to the table."""
+"""Option `write.merge-schema` through every entry point: new columns of writes by name are added to the table."""
 
 import itertools
 from collections.abc import Callable
@@ -47,12 +47,14 @@ WRITES: dict[str, Callable[[DataFrame, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("door", WRITES)
-def test_as_an_option_of_a_writer(spark: SparkSession, warehouse: Path, name: str, wide: DataFrame, door: str) -> None:
+@pytest.mark.parametrize("entry_point", WRITES)
+def test_as_an_option_of_a_writer(
+    spark: SparkSession, warehouse: Path, name: str, wide: DataFrame, entry_point: str
+) -> None:
     with pytest.raises(PySparkException, match="EXTRA_COLUMNS"):
         wide.writeTo(f"wide.db.{name}").append()
-    WRITES[door](wide, f"wide.db.{name}")
-    assert rows(spark, name) == (WIDE[1:] if door == "overwrite" else WIDE)
+    WRITES[entry_point](wide, f"wide.db.{name}")
+    assert rows(spark, name) == (WIDE[1:] if entry_point == "overwrite" else WIDE)
     schema = load_table(str(warehouse / "db.db" / name)).schema
     assert (schema.id, [field.type.sql() for field in schema.fields][-1]) == (1, "DOUBLE")
     wide.writeTo(f"wide.db.{name}").option(KEY, "true").append()
@@ -130,10 +132,10 @@ WIDENED: dict[str, Callable[[DataFrame, str, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("door", WIDENED)
-def test_columns_take_wider_types(spark: SparkSession, warehouse: Path, typed: str, door: str) -> None:
+@pytest.mark.parametrize("entry_point", WIDENED)
+def test_columns_take_wider_types(spark: SparkSession, warehouse: Path, typed: str, entry_point: str) -> None:
     path = str(warehouse / "db.db" / typed)
-    WIDENED[door](spark.sql(BIG), typed, path)
+    WIDENED[entry_point](spark.sql(BIG), typed, path)
     schema = load_table(path).schema
     assert [field.type.sql() for field in schema.fields] == WIDER_TYPES
     assert (schema.id, schema.highest_field_id) == (1, 6)
@@ -192,7 +194,7 @@ NESTED = {
 
 @pytest.mark.parametrize("kind", NESTED)
 def test_fields_that_the_rows_lack_are_null(spark: SparkSession, warehouse: Path, kind: str) -> None:
-    """As in the official connector, for an option and for the setting of a session, by each door."""
+    """As in the official connector, for an option and for the setting of a session, by each entry point."""
     column, lacking, wider = NESTED[kind]
     name, cell = f"wide.db.lacking_{kind.lower()}", {"STRUCT": "l", "ARRAY": "l[0]", "MAP": "l['x']"}[kind]
     spark.sql(f"CREATE TABLE {name} (k INT, l {column})")
@@ -234,8 +236,8 @@ LACKING: dict[str, Callable[[DataFrame, str, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("door", LACKING)
-def test_fields_that_structs_of_the_rows_lack_are_null(spark: SparkSession, warehouse: Path, door: str) -> None:
+@pytest.mark.parametrize("entry_point", LACKING)
+def test_fields_that_structs_of_the_rows_lack_are_null(spark: SparkSession, warehouse: Path, entry_point: str) -> None:
     name = f"lacking{next(_numbers)}"
     spark.sql(
         f"CREATE TABLE {name} (k INT, r STRUCT<a: INT, n: STRUCT<b: INT, c: INT>>, l ARRAY<STRUCT<a: INT, b: INT>>)"
@@ -245,7 +247,7 @@ def test_fields_that_structs_of_the_rows_lack_are_null(spark: SparkSession, ware
         spark.sql(f"INSERT INTO {name} BY NAME SELECT 2 AS k, named_struct('a', 1) AS r")
     for k, struct in ((2, "named_struct('n', named_struct('c', 6))"), (3, "named_struct('d', 7, 'a', 8)")):
         given = spark.sql(f"SELECT array(named_struct('b', 9)) AS l, {struct} AS r, {k} AS k")
-        LACKING[door](given, f"wide.db.{name}", str(warehouse / "db.db" / name))
+        LACKING[entry_point](given, f"wide.db.{name}", str(warehouse / "db.db" / name))
     found = spark.sql(f"SELECT to_json(struct(k, r, l), map('ignoreNullFields', 'false')) FROM {name} ORDER BY k")
     assert [row[0] for row in found.collect()] == [
         '{"k":1,"r":{"a":1,"n":{"b":2,"c":3},"d":null},"l":[{"a":4,"b":5}]}',

@@ -1,4 +1,4 @@
-"""What an overwrite replaces, by every door: the option of the write decides, then the session, then the table."""
+"""What an overwrite replaces, by every entry point: the write's option decides, then the session, then the table."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def session(spark: SparkSession, /, **settings: str) -> Iterator[None]:
             spark.conf.unset(key)
 
 
-Door = Callable[[SparkSession, DataFrame, str, Path, dict[str, str]], object]
+EntryPoint = Callable[[SparkSession, DataFrame, str, Path, dict[str, str]], object]
 
 
 def by_statement(spark: SparkSession, rows: DataFrame, name: str, warehouse: Path, options: dict[str, str]) -> None:
@@ -82,7 +82,7 @@ def by_path(spark: SparkSession, rows: DataFrame, name: str, warehouse: Path, op
     rows.write.format("paimon").mode("overwrite").options(**options).save(path)
 
 
-DOORS: dict[str, Door] = {
+ENTRY_POINTS: dict[str, EntryPoint] = {
     "save": by_path,
     "method": lambda spark, rows, name, warehouse, options: PaimonTable.for_path(
         spark, str(warehouse / "db.db" / name)
@@ -100,17 +100,19 @@ DOORS: dict[str, Door] = {
 
 @pytest.mark.thorough
 @pytest.mark.spark
-@pytest.mark.parametrize("door", DOORS)
-def test_every_door_replaces_what_was_asked_for(spark: SparkSession, warehouse: Path, door: str) -> None:
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_every_entry_point_replaces_what_was_asked_for(spark: SparkSession, warehouse: Path, entry_point: str) -> None:
     rows = spark.createDataFrame([(9, "a")], "k int, p string")
-    keyed = "TBLPROPERTIES ('primary-key' = 'k, p', 'bucket' = '1')" if door in ("method", "sql") else ""
+    keyed = "TBLPROPERTIES ('primary-key' = 'k, p', 'bucket' = '1')" if entry_point in ("method", "sql") else ""
     name = f"t{next(_numbers)}"
 
     def left(new: DataFrame = rows, **options: str) -> str:
-        """The partitions and keys that are there when the door has overwritten a table of (1, a) and (2, b)."""
+        """The partitions and keys that are there when the entry point has overwritten a table of (1, a) and (2, b)."""
         spark.sql(f"INSERT OVERWRITE modes.db.{name} PARTITION (p = 'a') VALUES (1)")
         spark.sql(f"INSERT OVERWRITE modes.db.{name} PARTITION (p = 'b') VALUES (2)")
-        DOORS[door](spark, new, name, warehouse, {key.replace("_", "-"): value for key, value in options.items()})
+        ENTRY_POINTS[entry_point](
+            spark, new, name, warehouse, {key.replace("_", "-"): value for key, value in options.items()}
+        )
         return " ".join(sorted(f"{row.p}{row.k}" for row in spark.table(f"modes.db.{name}").collect()))
 
     spark.sql(f"CREATE TABLE modes.db.{name} (k INT NOT NULL, p STRING NOT NULL) PARTITIONED BY (p) {keyed}")
@@ -118,11 +120,11 @@ def test_every_door_replaces_what_was_asked_for(spark: SparkSession, warehouse: 
     with session(spark, own="dynamic"):
         assert left() == "a9 b2"
         assert left(rows.where("k < 0")) == "a1 b2"
-        if door != "sql":  # which has no place for options before Spark 4.1
+        if entry_point != "sql":  # which has no place for options before Spark 4.1
             assert left(partitionOverwriteMode="static") == "a9"
     with session(spark, paimon="true"):
         assert left() == "a9 b2"
-    if door != "sql":
+    if entry_point != "sql":
         assert left(dynamic_partition_overwrite="true") == "a9 b2"
     spark.sql(f"ALTER TABLE modes.db.{name} SET TBLPROPERTIES ('dynamic-partition-overwrite' = 'true')")
     assert left() == "a9 b2"

@@ -67,21 +67,21 @@ def insert(df: DataFrame, table: PaimonTable) -> None:
     df.sparkSession.sql(f"INSERT INTO {name_of(table)} SELECT * FROM postponing")
 
 
-DOORS: dict[str, Callable[[DataFrame, PaimonTable], object]] = {
+ENTRY_POINTS: dict[str, Callable[[DataFrame, PaimonTable], object]] = {
     "append": lambda df, table: table.append(df),
     "format": lambda df, table: df.write.format("paimon").mode("append").save(table.path),
     "insert": insert,
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_partition_gets_its_buckets_once(spark: SparkSession, create: Create, door: str) -> None:
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_a_partition_gets_its_buckets_once(spark: SparkSession, create: Create, entry_point: str) -> None:
     table = create({ROWS: "100"})
-    DOORS[door](rows_of(spark, 0, 600), table)  # 300 rows of each partition: 3, so 4 buckets
+    ENTRY_POINTS[entry_point](rows_of(spark, 0, 600), table)  # 300 rows of each partition: 3, so 4 buckets
     locations = buckets_of(table)
     assert set(locations.values()) == {4}
     assert {bucket for _, bucket in locations} == {0, 1, 2, 3}
-    DOORS[door](rows_of(spark, 500, 5000, "b"), table)
+    ENTRY_POINTS[entry_point](rows_of(spark, 500, 5000, "b"), table)
     assert set(buckets_of(table).values()) == {4}
     assert table.to_df().selectExpr("count(*)", "count(DISTINCT k)", "count_if(v = 'b')").first() == (5000, 5000, 4500)
     assert not list(Path(table.path).rglob("bucket-postpone/*"))
@@ -94,23 +94,23 @@ def test_a_partition_gets_its_buckets_once(spark: SparkSession, create: Create, 
     assert table.to_df().count() == 100
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_rows_are_postponed_until_a_compaction(spark: SparkSession, create: Create, door: str) -> None:
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_rows_are_postponed_until_a_compaction(spark: SparkSession, create: Create, entry_point: str) -> None:
     table = create({**WAITING, ROWS: "200"})
-    DOORS[door](rows_of(spark, 0, 1000), table)
-    DOORS[door](rows_of(spark, 0, 10, "b").where("k < 10"), table)
+    ENTRY_POINTS[entry_point](rows_of(spark, 0, 1000), table)
+    ENTRY_POINTS[entry_point](rows_of(spark, 0, 10, "b").where("k < 10"), table)
     assert table.to_df().count() == 0
     assert set(buckets_of(table)) == {("p=0", -2), ("p=1", -2)}
     names = [path.name for path in Path(table.path).rglob("bucket-postpone/*")]
     assert all(re.fullmatch(r"data--u-[0-9a-f-]{36}-s-\d+-w-[0-9a-f-]{36}-\d+\.avro", name) for name in names)
     assert {row.bucket for row in table.buckets().collect()} == {-2}
-    if door == "insert":
+    if entry_point == "insert":
         spark.sql(f"CALL {CATALOG}.sys.compact(table => 'd.{Path(table.path).name}')")
     else:
         table.compact()
     assert set(buckets_of(table).values()) == {3}  # 505 rows
     assert table.to_df().selectExpr("count(*)", "count_if(v = 'b')").first() == (1000, 10), "the newer INSERT wins"
-    DOORS[door](rows_of(spark, 990, 1100, "c"), table)
+    ENTRY_POINTS[entry_point](rows_of(spark, 990, 1100, "c"), table)
     table.compact()
     assert set(buckets_of(table).values()) == {3}
     assert table.to_df().selectExpr("count(*)", "count_if(v = 'c')").first() == (1100, 110)

@@ -278,21 +278,21 @@ def without(warehouse: Path, name: str, key: int) -> None:
             path.unlink()
 
 
-@pytest.mark.parametrize("door", ["catalog", "statement", "method"])
+@pytest.mark.parametrize("entry_point", ["catalog", "statement", "method"])
 @pytest.mark.parametrize("evolves", [False, True])
 def test_files_that_cannot_hold_such_rows_are_not_read(
-    spark: SparkSession, warehouse: Path, door: str, evolves: bool
+    spark: SparkSession, warehouse: Path, entry_point: str, evolves: bool
 ) -> None:
     more = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"} if evolves else {}
     rows = ("(1, 'a', 'x')", "(2, 'b', 'x'), (3, 'c', 'x')", "(9, 'd', 'x')")
     name = create(spark, "k INT, v STRING, w STRING", *rows, **more)
     without(warehouse, name, 9)
     table = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
-    if door == "method":
+    if entry_point == "method":
         table.delete("k = 2 OR k = 1 AND v = 'a'")
         table.update({"v": "concat(v, '!')"}, "k = 3")
     else:
-        sql = spark.sql if door == "catalog" else lambda text: paimon_spark.sql(spark, text)
+        sql = spark.sql if entry_point == "catalog" else lambda text: paimon_spark.sql(spark, text)
         sql(f"DELETE FROM {name} WHERE k = 2 OR k = 1 AND v = 'a'").collect()
         sql(f"UPDATE {name} SET v = concat(v, '!') WHERE k = 3").collect()
     assert [tuple(row) for row in spark.table(name).where("k < 5").collect()] == [(3, "c!", "x")]

@@ -1,4 +1,4 @@
-"""Row ids and sequence numbers of tables with row tracking: columns that a query may name, by every door."""
+"""Row ids and sequence numbers of tables with row tracking: columns that a query may name, by every entry point."""
 
 from __future__ import annotations
 
@@ -75,16 +75,18 @@ def test_a_load_may_name_them(spark: SparkSession, warehouse: Path) -> None:
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-@pytest.mark.parametrize("door", ["catalog", "statement", "methods"])
-def test_rows_that_are_changed_keep_their_ids(spark: SparkSession, warehouse: Path, door: str, vectors: bool) -> None:
-    name = f"tracked.db.changed_{door}_{vectors}"
+@pytest.mark.parametrize("entry_point", ["catalog", "statement", "methods"])
+def test_rows_that_are_changed_keep_their_ids(
+    spark: SparkSession, warehouse: Path, entry_point: str, vectors: bool
+) -> None:
+    name = f"tracked.db.changed_{entry_point}_{vectors}"
     options = f"'row-tracking.enabled'='true', 'deletion-vectors.enabled'='{str(vectors).lower()}'"
     spark.sql(f"CREATE TABLE {name} (k INT, v STRING) TBLPROPERTIES ({options})")
     spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
     table = paimon_spark.PaimonTable.for_path(spark, str(warehouse / "db.db" / name.rpartition(".")[2]))
 
     def run(text: str) -> None:
-        if door == "catalog":
+        if entry_point == "catalog":
             spark.sql(text.format(name))
         else:
             paimon_spark.sql(spark, text.format(name), warehouse=str(warehouse), catalog="tracked")
@@ -94,7 +96,7 @@ def test_rows_that_are_changed_keep_their_ids(spark: SparkSession, warehouse: Pa
         return {row.k: (row.v, row._ROW_ID, row._SEQUENCE_NUMBER) for row in rows}
 
     before = {k: (v, row_id) for k, (v, row_id, _) in found().items()}
-    if door == "methods":
+    if entry_point == "methods":
         table.update({"v": "'new'"}, "k = 2")
         table.delete("k = 3")
     else:
@@ -171,7 +173,7 @@ def test_rows_of_data_evolution_are_deleted_by_vectors(
     ]
 
 
-def test_rows_of_data_evolution_are_updated_by_every_door(
+def test_rows_of_data_evolution_are_updated_by_every_entry_point(
     spark: SparkSession, warehouse: Path, query: Callable[[str], Rows]
 ) -> None:
     name = f"evo{next(_numbers)}"

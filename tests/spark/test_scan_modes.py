@@ -1,4 +1,4 @@
-"""Options that say which files of a table are read mean the same through every door of a batch."""
+"""Options that say which files of a table are read mean the same through every entry point of a batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def path(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{warehouse}/d.db/t"
 
 
-def doors(spark: SparkSession, path: str, options: dict[str, str]) -> dict[str, DataFrame]:
+def entry_points(spark: SparkSession, path: str, options: dict[str, str]) -> dict[str, DataFrame]:
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
     named = {key.replace(".", "_").replace("-", "_"): value for key, value in options.items()}
     return {
@@ -43,7 +43,7 @@ def doors(spark: SparkSession, path: str, options: dict[str, str]) -> dict[str, 
     }
 
 
-def test_every_door_reads_the_same_files(spark: SparkSession, path: str) -> None:
+def test_every_entry_point_reads_the_same_files(spark: SparkSession, path: str) -> None:
     table = load_table(path)
     commits = [table.snapshots.get(number).time_millis for number in table.snapshots.ids()]
     wanted = {
@@ -53,9 +53,9 @@ def test_every_door_reads_the_same_files(spark: SparkSession, path: str) -> None
         ("scan.mode", "compacted-full"): [0, 1, 2],
     }
     for (key, value), keys in wanted.items():
-        for door, frame in doors(spark, path, {key: value}).items():
-            assert sorted(row.k for row in frame.collect()) == keys, (door, key, value)
-            assert frame.count() == len(keys), (door, key, value)
+        for entry_point, frame in entry_points(spark, path, {key: value}).items():
+            assert sorted(row.k for row in frame.collect()) == keys, (entry_point, key, value)
+            assert frame.count() == len(keys), (entry_point, key, value)
     with pytest.raises(Exception, match="Only one of the following parameters"):
         spark.read.options(**{"scan.snapshot-id": "1", "scan.creation-time-millis": "5"}).table(
             "scan_modes.d.t"
@@ -66,8 +66,8 @@ def test_a_session_can_forbid_reads_of_all_partitions(spark: SparkSession, path:
     key = "spark.paimon.read.allow.fullScan"
     spark.conf.set(key, "false")
     try:
-        for door, frame in doors(spark, path, {"scan.snapshot-id": "3"}).items():
-            assert [row.k for row in frame.where("p = 'p1'").collect()] == [1], door
+        for entry_point, frame in entry_points(spark, path, {"scan.snapshot-id": "3"}).items():
+            assert [row.k for row in frame.where("p = 'p1'").collect()] == [1], entry_point
             with pytest.raises(Exception, match=r"Full scan is not supported.*partitions \(p\)"):
                 frame.collect()
     finally:

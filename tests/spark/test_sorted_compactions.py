@@ -1,4 +1,4 @@
-"""`order_strategy` and clustering through the doors, as Spark jobs; Java reads the files and goes on with them."""
+"""`order_strategy` and clustering by the entry points, as Spark jobs; Java reads the files and goes on with them."""
 
 from __future__ import annotations
 

@@ -40,31 +40,33 @@ def by_path(spark: SparkSession, warehouse: Path, table: str, **options: str) ->
     return spark.readStream.format("paimon").options(**named).load(str(warehouse / "db.db" / table))
 
 
-@pytest.mark.parametrize("door", ["path", "name", "plain"])
+@pytest.mark.parametrize("entry_point", ["path", "name", "plain"])
 def test_a_query_goes_on_after_a_restart(
-    spark: SparkSession, warehouse: Path, table: str, tmp_path: Path, door: str
+    spark: SparkSession, warehouse: Path, table: str, tmp_path: Path, entry_point: str
 ) -> None:
-    doors: dict[str, Callable[[], DataFrame]] = {
+    entry_points: dict[str, Callable[[], DataFrame]] = {
         "path": lambda: by_path(spark, warehouse, table),
         "name": lambda: spark.readStream.table(f"streamed.db.{table}"),
         "plain": lambda: by_path(plain_session(spark), warehouse, table),
     }
     query = Query(tmp_path / "checkpoint")
-    assert query.run(doors[door]()) == [(key, f"v{key}", "c") for key in range(3)]
-    assert query.run(doors[door]()) == []
+    assert query.run(entry_points[entry_point]()) == [(key, f"v{key}", "c") for key in range(3)]
+    assert query.run(entry_points[entry_point]()) == []
     spark.sql(f"INSERT INTO streamed.db.{table} VALUES (1, 'w', NULL), (9, 'w', NULL)")
-    assert query.run(doors[door]()) == [(1, "w", None), (9, "w", None)]
+    assert query.run(entry_points[entry_point]()) == [(1, "w", None), (9, "w", None)]
     (source,) = query.progress[-1]["sources"]
     assert source["endOffset"] == {"snapshot": 5, "position": 0, "full": False}
-    if door != "plain":
+    if entry_point != "plain":
         assert source["description"].startswith("paimon ")
         assert table in source["description"]
         assert source["metrics"]["snapshotsBehind"] == "0"
 
 
-@pytest.mark.parametrize("door", ["path", "plain"])
-def test_limits_and_consumers(spark: SparkSession, warehouse: Path, table: str, tmp_path: Path, door: str) -> None:
-    session = spark if door == "path" else plain_session(spark)
+@pytest.mark.parametrize("entry_point", ["path", "plain"])
+def test_limits_and_consumers(
+    spark: SparkSession, warehouse: Path, table: str, tmp_path: Path, entry_point: str
+) -> None:
+    session = spark if entry_point == "path" else plain_session(spark)
     query = Query(tmp_path / "checkpoint")
     stream = session.readStream.format("paimon").option("scan.snapshot-id", "2").option("consumer-id", "me")
     stream = stream.option("read.stream.maxFilesPerTrigger", "1")

@@ -25,7 +25,7 @@ def write(
     execute: Executor | None = None,
     overwrite: bool = False,
 ) -> int | None:
-    """Write as every door does."""
+    """Write as every entry point does."""
     columns: dict[str, Any] = {"k": pa.array(list(some), pa.int32()), "v": pa.array(list(some.values()))}
     if table.schema.partition_keys:
         columns["dt"] = pa.array([partition] * len(some))

@@ -21,7 +21,7 @@ from tests.support.plans import plan_of
 def write(
     table: FileStoreTable, some: dict[int, str], kinds: Sequence[int] | None = None, execute: Executor | None = None
 ) -> None:
-    """Write as every door does: commit the rows, then compact what they need."""
+    """Write as every entry point does: commit the rows, then compact what they need."""
     columns = {"k": pa.array(list(some), pa.int32()), "v": pa.array(list(some.values()))}
     columns["_VALUE_KIND"] = pa.array(kinds or [0] * len(some), pa.int8())
     batch = pa.RecordBatch.from_pydict(columns)

@@ -1,4 +1,4 @@
-"""Options of a catalog: what is not there is refused at once, by every door."""
+"""Options of a catalog: what is not there is refused at once, by every entry point."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class _Session:
         raise AssertionError(f"the session was asked for {name} before the options were looked at")
 
 
-def test_both_doors_look_at_the_options_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_entry_points_look_at_the_options_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session: Any = _Session()
     options: dict[str, Any] = {"metastore": "glue", "uri": "http://catalog:8080"}
     with pytest.raises(UnsupportedError, match="'metastore' = 'glue'"):
