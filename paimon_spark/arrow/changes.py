@@ -152,9 +152,24 @@ def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _write_postponed(
-    table: FileStoreTable, rows: GivenRows, overwrite: OverwriteSpec | None, at: SnapshotIdentity
+    table: FileStoreTable,
+    rows: GivenRows,
+    overwrite: OverwriteSpec | None,
+    at: SnapshotIdentity,
+    *,
+    operation: Operation | None = None,
+    rows_read: bool = False,
 ) -> int | None:
-    """Write to real buckets, through files that are measured, then taken in. Partitions keep their bucket numbers."""
+    """Write to real buckets, through files that are measured, then taken in. Partitions keep their bucket numbers.
+
+    Args:
+        table: with the options of the write.
+        rows: what is written.
+        overwrite: what is replaced; None appends.
+        at: the snapshot that the write is planned on.
+        operation: what the snapshot says was done.
+        rows_read: whether the rows were made of rows of that snapshot (DELETE).
+    """
     postponing = table.as_if({_FIXED: "false"})
     staging = plan_write(postponing, data_schema=rows.schema, rows_of=at)
     staged_message = write_batches(staging, rows.batches, 0)
@@ -180,9 +195,10 @@ def _write_postponed(
             plan = replace(plan, blobs_are_descriptors=True)
             own_groups = [group for group in groups if numbers[group.partition] == number]
             messages.append(write_batches(plan, read_postponed_rows(fixed, own_groups, chunk_bytes(plan)), 0))
-        whole = replace(staging, postponed_user=None, rows_read=False)
+        whole = replace(staging, postponed_user=None, rows_read=rows_read)
+        how = {} if operation is None else {"operation": operation.value}
         with undone_where_void(lambda: delete_files(table, staged_message.blob_files)):
-            made = _commit(table, whole, messages, overwrite)
+            made = _commit(table, whole, messages, overwrite, **how)
         report_written(table, [staged_message], None, made)
         return made
     finally:
@@ -262,7 +278,8 @@ def _delete_keys(table: FileStoreTable, snapshot: Snapshot, condition: Predicate
     if table.schema.kind.updates_across_partitions:
         made = _write_across_partitions(table, GivenRows(schema, deleted()), None, at)
     elif table.schema.kind.postpones_buckets and writes_real_buckets(table.options):
-        made = _write_postponed(table, GivenRows(schema, deleted()), None, at)
+        rows = GivenRows(schema, deleted())
+        made = _write_postponed(table, rows, None, at, operation=Operation.DELETE, rows_read=True)
     else:
         write = plan_write(table, data_schema=schema, shuffled=True, rows_of=at)
         made = _commit(table, write, [write_batches(write, deleted(), 0)], None, operation=Operation.DELETE.value)

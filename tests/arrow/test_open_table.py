@@ -18,6 +18,7 @@ import paimon_spark
 from paimon_spark import CommitConflictError, OptionError, PaimonError, SchemaMismatchError, UnsupportedError
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.arrow.scan import Scan
+from paimon_spark.read.table_scan import TableScan
 from paimon_spark.storage.parquet_format import ParquetReader
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string()), pa.field("p", pa.string(), False)])
@@ -130,6 +131,34 @@ def test_whole_partitions_are_dropped_by_their_columns(warehouse: str) -> None:
     table.delete("p = 'x'")
     assert rows(table.scan()) == [row(2, "a", "y")]
     assert table.snapshots().column("operation").to_pylist()[-1] == "TRUNCATE"
+
+
+_DELETES = [kind for kind in KINDS if kind != "first-row"]
+
+
+@pytest.mark.parametrize("kind", _DELETES)
+def test_a_row_that_changes_between_the_read_and_the_commit_of_a_delete_stays(
+    warehouse: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(warehouse, **KINDS[kind])
+    table.append([row(k, f"a{k}") for k in range(4)])
+    rival = paimon_spark.open_table("d.t", catalog=warehouse)
+    plan, done = TableScan.plan, []
+
+    def late(scan: TableScan, *given: Any, **named: Any) -> Any:
+        planned = plan(scan, *given, **named)
+        if not done:
+            done.append(1)
+            if not table.primary_keys:
+                rival.delete("k = 1")
+            rival.append([row(1, "b1")])
+        return planned
+
+    monkeypatch.setattr(TableScan, "plan", late)
+    table.delete("v = 'a0' OR v = 'a1'")  # the row of the rival has a smaller sequence number than that of this delete
+    assert done
+    found = rows(paimon_spark.open_table("d.t", catalog=warehouse).scan())
+    assert [each["v"] for each in found] == ["b1", "a2", "a3"]
 
 
 @pytest.mark.oracle
