@@ -13,6 +13,8 @@ NEXT_ANSWER_SECONDS: Final = 2
 """So long a call waits after one that was given up, until one is answered."""
 _REPEATABLE: Final = frozenset(("get_file_info", "list_status", "read", "mkdirs"))
 """Calls that change nothing when they are sent twice."""
+_PIECE_BYTES: Final = 4 << 20
+"""Of a file that is read, so much comes within the time."""
 _FIRST_SHARE: Final = 0.25
 """The part of its time after which such a call is sent again on a new connection."""
 _CUT: Final = ("disconnected", "onnection reset", "onnection refused", "roken pipe", "channel closed", "early eof")
@@ -28,8 +30,8 @@ class BoundedClient:
 
     After such a call it connects anew, and waits shorter until something is answered. The client can lose a call,
     without an error, that it sends on a connection that ends at this moment, so a call that may be sent twice is sent
-    again long before it is given up. Reads of blocks are not bounded here: DataNodes are waited for by
-    ``dfs.client.socket-timeout``.
+    again long before it is given up. A DataNode is waited for by ``dfs.client.socket-timeout`` when it is asked; in the
+    middle of a block it is not, so files' reads are bounded too.
     """
 
     def __init__(self, connect: Callable[[], Any]) -> None:
@@ -44,6 +46,12 @@ class BoundedClient:
         """All that is in a directory."""
         found: list[Any] = self._call(lambda client: list(client.list_status(path, recursive)), "list_status")
         return found
+
+    def read(self, path: str) -> Any:
+        """A file for reading."""
+        file = self._call(lambda client: client.read(path), "read")
+        file.inner = _BoundedReader(file.inner)
+        return file
 
     def create(self, path: str, **options: Any) -> Any:
         """A new file for writing."""
@@ -82,12 +90,40 @@ class _BoundedWriter:
         return lambda *given, **named: bounded(lambda: method(*given, **named), name, ANSWER_SECONDS)
 
 
+class _BoundedReader:
+    """Reads pieces, each within the time: a large read of a slow network may last."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def read(self, size: int = -1) -> bytes:
+        """Bytes from where it stands."""
+        left = max(0, self._inner.file_length() - self._inner.tell())
+        return self._pieces(
+            left if size is None or size < 0 else min(size, left), lambda _, length: self._inner.read(length)
+        )
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """Bytes of a range."""
+        return self._pieces(length, lambda at, size: self._inner.read_range(offset + at, size))
+
+    def _pieces(self, length: int, read: Callable[[int, int], bytes]) -> bytes:
+        parts = []
+        for at in range(0, length, _PIECE_BYTES):
+            size = min(_PIECE_BYTES, length - at)
+            parts.append(bounded(lambda at=at, size=size: read(at, size), "read", ANSWER_SECONDS, "a DataNode"))  # type: ignore[misc]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
 def is_cut(error: Exception) -> bool:
     """Whether the connection to the NameNode ended, or a call had no answer."""
     return isinstance(error, (ConnectionError, TimeoutError)) or any(sign in str(error) for sign in _CUT)
 
 
-def bounded(deed: Callable[[], _R], name: str, seconds: float) -> _R:
+def bounded(deed: Callable[[], _R], name: str, seconds: float, node: str = "the NameNode") -> _R:
     """Return what a call gives; where a NameNode that has just become active says so, it is asked again.
 
     Raises:
@@ -96,14 +132,14 @@ def bounded(deed: Callable[[], _R], name: str, seconds: float) -> _R:
     end = time.monotonic() + seconds
     while True:
         try:
-            return _answered(deed, name, end - time.monotonic())
+            return _answered(deed, name, end - time.monotonic(), node)
         except Exception as error:
             if _NOT_YET not in str(error) or time.monotonic() > end - _PAUSE_SECONDS:
                 raise
         time.sleep(_PAUSE_SECONDS)
 
 
-def _answered(deed: Callable[[], _R], name: str, seconds: float) -> _R:
+def _answered(deed: Callable[[], _R], name: str, seconds: float, node: str) -> _R:
     answers: list[_R] = []
     errors: list[BaseException] = []
 
@@ -119,5 +155,5 @@ def _answered(deed: Callable[[], _R], name: str, seconds: float) -> _R:
     if errors:
         raise errors[0]
     if not answers:
-        raise TimeoutError(f"the NameNode has not answered '{name}' within {seconds:.0f} seconds")
+        raise TimeoutError(f"{node} has not answered '{name}' within {seconds:.0f} seconds")
     return answers[0]

@@ -1,0 +1,83 @@
+"""Reads of HDFS's client: in pieces, each of which is given up after a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from paimon_spark.storage import hdfs_calls
+from paimon_spark.storage.hdfs_calls import BoundedClient
+
+DATA = bytes(range(256)) * 40
+_PIECE = 1000
+
+
+class _Raw:
+    """What the client reads by; it stands still at a position for ever."""
+
+    def __init__(self, stops_at: int, ended: threading.Event) -> None:
+        self._stops_at, self._ended, self._position = stops_at, ended, 0
+
+    def file_length(self) -> int:
+        return len(DATA)
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, position: int) -> None:
+        self._position = position
+
+    def read(self, size: int) -> bytes:
+        found = self.read_range(self._position, size)
+        self._position += len(found)
+        return found
+
+    def read_range(self, offset: int, size: int) -> bytes:
+        assert size <= _PIECE
+        if offset + size > self._stops_at:
+            self._ended.wait()
+        return DATA[offset : offset + size]
+
+
+class _File:
+    def __init__(self, inner: _Raw) -> None:
+        self.inner = inner
+
+
+class _Client:
+    def __init__(self, stops_at: int, ended: threading.Event) -> None:
+        self._stops_at, self._ended = stops_at, ended
+
+    def read(self, path: str) -> _File:
+        return _File(_Raw(self._stops_at, self._ended))
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    monkeypatch.setattr(hdfs_calls, "_PIECE_BYTES", _PIECE)
+    found = threading.Event()
+    yield found
+    found.set()
+
+
+def test_a_file_is_read_in_pieces(ended: threading.Event) -> None:
+    reader = BoundedClient(lambda: _Client(len(DATA), ended)).read("/f").inner
+    assert reader.read(-1) == DATA
+    assert reader.read(10) == b""
+    reader.seek(5)
+    assert (reader.read(2500), reader.tell()) == (DATA[5:2505], 2505)
+    assert reader.read_range(7, 3001) == DATA[7:3008]
+    assert reader.read_range(7, 0) == b""
+
+
+def test_a_data_node_that_is_silent_in_the_middle_of_a_block_is_given_up(
+    ended: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hdfs_calls.ANSWER_SECONDS < 60
+    monkeypatch.setattr(hdfs_calls, "ANSWER_SECONDS", 0.3)
+    reader = BoundedClient(lambda: _Client(4000, ended)).read("/f").inner
+    for read in (lambda: reader.read(-1), lambda: reader.read_range(0, 5000)):
+        with pytest.raises(TimeoutError, match="a DataNode has not answered 'read'"):
+            read()
