@@ -46,6 +46,7 @@ def install_connect_catalog(spark: SparkSession, name: str, warehouse: str, opti
 
 def _sql(own: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     def sql(self: Any, sqlQuery: str, args: Any = None, **frames: Any) -> DataFrame:
+        __tracebackhide__ = True
         context = context_of(self)
         if context is None or not isinstance(sqlQuery, str):
             return own(self, sqlQuery, args, **frames)
@@ -68,6 +69,7 @@ def _formatted(spark: Any, text: str, values: Mapping[str, Any]) -> tuple[str, d
 
 def _table(own: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     def table(self: Any, tableName: str) -> DataFrame:
+        __tracebackhide__ = True
         context = context_of(self._client)
         parts = parts_of(tableName) if context is not None and isinstance(tableName, str) else ()
         found = read_table(context, parts, self._options) if context is not None and parts else None
@@ -78,6 +80,7 @@ def _table(own: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
 
 def _streamed_table(own: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     def table(self: Any, tableName: str) -> DataFrame:
+        __tracebackhide__ = True
         context = context_of(self._client)
         name = None if context is None or not isinstance(tableName, str) else new_or_there(context, tableName)
         if name is None:
@@ -92,6 +95,7 @@ def _streamed_table(own: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
 
 def _to_table(own: Callable[..., Any]) -> Callable[..., Any]:
     def to_table(self: Any, tableName: str, *given: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
         context = context_of(self._session)
         name = None if context is None or not isinstance(tableName, str) else new_or_there(context, tableName)
         if name is None:

@@ -62,6 +62,7 @@ def _clause(location: str, action: Action) -> Callable[[Callable[..., Any]], Cal
 
 def _merge(own: Callable[..., None]) -> Callable[..., None]:
     def merge(self: Any) -> None:
+        __tracebackhide__ = True
         session = getattr(self, _SESSION, None)
         context = None if session is None else context_of(session)
         name = None if context is None else there(context, self._target_table)

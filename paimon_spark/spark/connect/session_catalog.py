@@ -48,6 +48,7 @@ def install_session_catalog() -> None:
 
 def _around(answer: _Answer, own: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *given: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
         context = context_of(self._sparkSession)
         found = _ELSEWHERE if context is None else answer(context, *given, **named)
         return own(self, *given, **named) if found is _ELSEWHERE else found

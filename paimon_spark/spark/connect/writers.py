@@ -40,6 +40,7 @@ def install_writers() -> None:
 
 def _insert_into(own: Callable[..., None]) -> Callable[..., None]:
     def insert_into(self: Any, tableName: str, overwrite: bool | None = None) -> None:
+        __tracebackhide__ = True
         context = context_of(self._spark)
         name = None if context is None else there(context, tableName)
         if context is None or name is None:
@@ -90,6 +91,7 @@ def _save(context: Context, name: TableName, writer: Any) -> None:
 def _creating(head: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def around(own: Callable[..., None]) -> Callable[..., None]:
         def create(self: Any) -> None:
+            __tracebackhide__ = True
             context = context_of(self._spark)
             name = None if context is None else new_or_there(context, self._table_name)
             if context is None or name is None:
@@ -109,6 +111,7 @@ def _creating(head: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 def _inserting(*, overwrite: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def around(own: Callable[..., None]) -> Callable[..., None]:
         def insert(self: Any) -> None:
+            __tracebackhide__ = True
             found = _table_of(self)
             if found is None:
                 return own(self)
@@ -125,6 +128,7 @@ def _inserting(*, overwrite: bool) -> Callable[[Callable[..., None]], Callable[.
 
 def _overwrite(own: Callable[..., None]) -> Callable[..., None]:
     def overwrite(self: Any, condition: Any) -> None:
+        __tracebackhide__ = True
         found = _table_of(self)
         if found is None:
             return own(self, condition)
