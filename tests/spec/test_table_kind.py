@@ -36,8 +36,12 @@ def test_keys_and_options_decide_the_kind(made: TableSchema, kind: kinds.TableKi
     assert pickle.loads(pickle.dumps(made)).kind == kind
 
 
+_KINDS = [kind for kind in vars(kinds).values() if isinstance(kind, kinds.TableKind)]
+
+
 def test_every_kind_says_how_a_row_finds_its_bucket() -> None:
-    for kind in kinds.KINDS:
+    assert len(_KINDS) >= 7
+    for kind in _KINDS:
         ways = (
             not kind.has_buckets,
             kind.hashes_to_buckets,
@@ -46,4 +50,4 @@ def test_every_kind_says_how_a_row_finds_its_bucket() -> None:
             kind.postpones_buckets,
         )
         assert sum(ways) == 1, kind.name
-    assert len({kind.name for kind in kinds.KINDS}) == len(kinds.KINDS)
+    assert len({kind.name for kind in _KINDS}) == len(_KINDS)

@@ -18,6 +18,7 @@ from paimon_spark.read.stream_scan import StreamScan
 from paimon_spark.spark.source.source_options import ReadRequest
 from paimon_spark.spark.source.stream_source import StreamSource
 from paimon_spark.spec.predicate import Predicate
+from paimon_spark.table.paths import parse_table_path
 
 Row = dict[str, Any]
 
@@ -35,7 +36,7 @@ class Batch:
 
 def source_of(path: object, options: Mapping[str, str]) -> StreamSource:
     """The stream that a load with these options reads."""
-    return StreamSource.of(ReadRequest(str(path), None, None, dict(options)))
+    return StreamSource.of(ReadRequest(str(path), parse_table_path(str(path)), None, None, dict(options)))
 
 
 def scan_of(
