@@ -282,6 +282,26 @@ def a_filter_with_an_unknown_column() -> None:
 
 
 @mistake
+def a_delete_by_an_unknown_column() -> None:
+    PaimonTable.for_path(spark, path()).delete("idd = 1")
+
+
+@mistake
+def an_update_with_its_arguments_exchanged() -> None:
+    PaimonTable.for_path(spark, path()).update("id = 1", {"v": "'x'"})
+
+
+@mistake
+def a_key_column_dropped() -> None:
+    spark.sql("ALTER TABLE paimon.db.k DROP COLUMN id")
+
+
+@mistake
+def another_merge_engine() -> None:
+    spark.sql("ALTER TABLE paimon.db.k SET TBLPROPERTIES ('merge-engine' = 'aggregation')")
+
+
+@mistake
 def an_option_that_no_scan_without_spark_has() -> None:
     paimon_spark.open_table(path()).scan(scan_snapshotidd=1)
 

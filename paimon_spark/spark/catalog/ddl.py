@@ -345,7 +345,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         try:
             alter_table(loaded.table, schema_changes(self.gateway, loaded.table.schema, changes))
         except (SchemaError, OptionError, UnsupportedError) as error:
-            raise unsupported_table_change(self.gateway, str(error)) from error
+            raise unsupported_table_change(self.gateway, error) from error
         return self._table(ident)
 
     def dropTable(self, ident: JavaObject) -> bool:

@@ -12,6 +12,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.session.typed_errors import remember_error
 
 JavaCallError = Py4JError
 """A call of the JVM failed: there is no such member, or Java threw an exception."""
@@ -64,9 +65,10 @@ def namespace_not_empty(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaE
     return _analysis(gateway, compat.NAMESPACE_NOT_EMPTY, gateway.strings(namespace))
 
 
-def unsupported_table_change(gateway: Gateway, message: str) -> Py4JJavaError:
+def unsupported_table_change(gateway: Gateway, error: PaimonError) -> Py4JJavaError:
     """UNSUPPORTED_TABLE_CHANGE, as Spark makes it itself, but of a class that PySpark shows without a Java trace."""
-    name, key = "UNSUPPORTED_TABLE_CHANGE", "message"
+    remember_error(error)
+    name, key, message = "UNSUPPORTED_TABLE_CHANGE", "message", str(error)
     if not compat.ERROR_CLASSES.of(gateway).isValidErrorClass(name):
         name = "_LEGACY_ERROR_TEMP_2045"  # its name up to Spark 4.2
     parameters = compat.PYTHON_UTILS.of(gateway).toScalaMap(gateway.string_map({key: message}))

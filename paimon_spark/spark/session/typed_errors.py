@@ -50,6 +50,8 @@ _NO_CATALOG = re.compile(
 """Errors of Spark's about a name whose first part may be the catalog that was meant."""
 _NULL = re.compile(r"\[NOT_NULL_ASSERT_VIOLATION\][^\n]*\n\s*(\S+)")
 """Spark's own check of an INSERT's rows, which does not say of which table."""
+_TABLE_CHANGE = re.compile(r"\[\w+\] Unsupported table change: (.+?)(?: SQLSTATE: \w+)?", re.DOTALL)
+"""What ALTER TABLE says of an error of ours."""
 _MARK = "_paimon_gives_types"
 _MOST = 256
 _reported: OrderedDict[str, str] = OrderedDict()
@@ -86,6 +88,8 @@ def typed_error(error: PySparkException) -> PySparkException:
         name, sentence = named.groups()
     elif first in _reported:
         name, sentence = _reported[first], first
+    elif (refused := _TABLE_CHANGE.fullmatch(first.strip())) is not None and refused[1] in _reported:
+        name, sentence = _reported[refused[1]], first
     elif (lacking := _NO_MODULE.search(text)) is not None and "paimon" in text:
         name, sentence = PaimonError.__name__, _NO_PACKAGE.format(f"{lacking.group()}'")
     elif _catalogs and (null := _NULL.search(first)) is not None:

@@ -9,6 +9,8 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
+from pyspark.errors import AnalysisException
+
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options.keywords import option_keys as keyword_options
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
@@ -132,7 +134,10 @@ def method_of(
     @wraps(method)
     def call(self: HasHandle, /, *arguments: _P.args, **named: _P.kwargs) -> _R:
         __tracebackhide__ = True
-        return method(part(self._table), *arguments, **named)
+        try:
+            return method(part(self._table), *arguments, **named)
+        except AnalysisException as error:  # of what the caller gave: our frames tell nothing of it
+            raise error.with_traceback(None) from None
 
     shown = signature(method)
     itself, *others = shown.parameters.values()

@@ -86,8 +86,13 @@ class Rows(TablePart):
         Raises:
             UnsupportedError: a column of the primary key is among them, or the table cannot be updated.
             SchemaMismatchError: there is no such column.
+            OptionError: the arguments are in the wrong order.
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
+        if not isinstance(set, Mapping):
+            raise OptionError(
+                f"The new values come first, as a dict by column, not {set!r}: update({{'v': '1'}}, where='id = 1')."
+            )
         where = _one_of(where, condition)
         refuse_nondeterministic(where)
         self._refuse_older_state()
