@@ -61,8 +61,8 @@ def from_clone() -> dict[str, float]:
     clone = folder / "clone"
     python = clone / ".venv/bin/python"
     step("`git clone`", "git", "clone", "-q", str(ROOT), str(clone))
-    step("an environment", sys.executable, "-m", "venv", "--without-pip", str(clone / ".venv"))
-    step("`pip install .`", "python3", "-m", "pip", "--python", str(python), "install", "-q", ".", cwd=clone)
+    step("an environment", sys.executable, "-m", "venv", str(clone / ".venv"))
+    step("`pip install .`", str(python), "-m", "pip", "install", "-q", ".", cwd=clone)
     readme = (clone / "README.md").read_text(encoding="utf-8")
     first = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)[0]
     step("the first block of the README", str(python), "-c", first)
