@@ -3,7 +3,8 @@
 Spark makes one `PaimonDataSource` per load or save, in a Python worker on the driver, and pickles what it returns to
 the tasks: readers and writers here hold plain values only. ``pushFilters`` is left out on purpose: Spark keeps one
 reader per DataFrame, so filters pushed by one query would be applied to the next (rows go missing). `columns` and
-`filter` are options instead.
+`filter` are options instead. ``pushLimit``, which Spark's next version asks, is left out for the same reason: the limit
+of one query would cut the next, and a classic session's LIMIT is read by the driver.
 """
 
 from __future__ import annotations
