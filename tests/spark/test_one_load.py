@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.table import table as table_module
+from paimon_spark.table.paths import TableName
 
 STATEMENTS = {
     "select": "SELECT * FROM {t}",
@@ -36,8 +37,8 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the tables that are opened."""
     seen, real = [], table_module._load
 
-    def load(path: str, *given: object) -> object:
-        seen.append(path)
+    def load(path: str | TableName, *given: object) -> object:
+        seen.append(path if isinstance(path, str) else path.root)
         return real(path, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(table_module, "_load", load)
