@@ -94,7 +94,7 @@ def main(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     logging.getLogger().handlers[0].flush()
     pages = shown(spark)
     spark.stop()
-    texts = {"pages": pages, "log": (folder / "log").read_text(), **told(folder)}
+    texts = {"pages": pages, "log": (folder / "log").read_text(), **told(folder, given["settings"])}
     found["shows"] = {"java": "org.apache.hadoop.fs" in texts["java"], "events": NATIVE in texts["events"]}
     found["told"] = [name for secret in given["secrets"] for name, text in texts.items() if secret in text]
     return found

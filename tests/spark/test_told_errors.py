@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark.errors import DataError, OptionError, PaimonError
 from paimon_spark.spark.register import _choose_workers
+from paimon_spark.spark.session import typed_errors
 from paimon_spark.spark.session.cut_frames import cut_batches, cutting
 from paimon_spark.spark.session.typed_errors import remember_catalog_name, typed_error
 from paimon_spark.storage.store_options import secret_values
@@ -75,7 +76,8 @@ def test_a_format_that_is_not_registered() -> None:
 
 @pytest.mark.parametrize("text", [SINGLE, NO_TABLE, NO_SCHEMA])
 @pytest.mark.parametrize("kind", [AnalysisException, connect.AnalysisException])
-def test_a_misspelt_catalog(kind: Any, text: str) -> None:
+def test_a_misspelt_catalog(kind: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typed_errors, "_catalogs", set())  # other tests have registered some
     remember_catalog_name("paimon")
     error = typed_error(kind(text))
     assert isinstance(error, kind)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 _LOG4J = """\
 status = error
@@ -32,7 +35,11 @@ def telling(folder: Path) -> dict[str, str]:
     }
 
 
-def told(folder: Path) -> dict[str, str]:
-    """The log and the events, once the session is stopped."""
-    events = [path.read_text(errors="replace") for path in (folder / "events").rglob("*") if path.is_file()]
-    return {"java": (folder / "java.log").read_text(errors="replace"), "events": "\n".join(events)}
+def told(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """The log and the events, once the session is stopped, without the settings that it was given itself."""
+    events = "\n".join(path.read_text(errors="replace") for path in (folder / "events").rglob("*") if path.is_file())
+    for key, value in settings.items():  # Spark tells those whose names it takes for no secrets
+        for name in (key, f"spark.hadoop.{key}"):
+            for shown in (f"{json.dumps(name)}:{json.dumps(value)}", f"--conf {name}={value} "):
+                events = events.replace(shown, "")
+    return {"java": (folder / "java.log").read_text(errors="replace"), "events": events}
