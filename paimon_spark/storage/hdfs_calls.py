@@ -17,8 +17,11 @@ _PIECE_BYTES: Final = 4 << 20
 """Of a file that is read, so much comes within the time."""
 _FIRST_SHARE: Final = 0.25
 """The part of its time after which such a call is sent again on a new connection."""
-_CUT: Final = ("disconnected", "onnection reset", "onnection refused", "roken pipe", "channel closed", "early eof")
-"""Parts of texts that tell of a connection that ended."""
+_CUT: Final = (
+    *("disconnected", "onnection reset", "onnection refused", "roken pipe", "channel closed", "early eof"),
+    "Already borrowed",
+)
+"""Parts of texts that tell of a connection that ended; the last, of a file whose call before was given up."""
 _NOT_YET: Final = "org.apache.hadoop.ipc.RetriableException"
 _PAUSE_SECONDS: Final = 0.5
 

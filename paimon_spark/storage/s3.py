@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 _Any: Any = object
-_STOPPED: Final = frozenset({"TimeoutError", "ClientPayloadError", "ResponseStreamingError", "IncompleteReadError"})
-"""Errors, some with their bases, of an answer that stopped: of asyncio, aiohttp and botocore."""
+_STOPPED: Final = frozenset({"ClientPayloadError", "ResponseStreamingError", "IncompleteReadError"})
+"""Errors, some with their bases, of an answer that stopped: of aiohttp and botocore.
+
+So is asyncio's `TimeoutError`; one of botocore's alone tells of an answer that never began.
+"""
 
 
 class S3Files(_Any):  # type: ignore[misc]
@@ -21,6 +24,7 @@ class S3Files(_Any):  # type: ignore[misc]
         try:
             return await super()._cat_file(path, *given, **named)  # type: ignore[no-any-return]
         except Exception as error:
-            if not _STOPPED.intersection(kind.__name__ for kind in type(error).__mro__):
+            names = {kind.__name__ for kind in type(error).__mro__}
+            if not isinstance(error, TimeoutError) and not _STOPPED & names:
                 raise
         return await super()._cat_file(path, *given, **named)  # type: ignore[no-any-return]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from unittest.mock import MagicMock
 
 import pytest
 
-from paimon_spark.storage import hdfs_calls
+from paimon_spark.storage import hdfs, hdfs_calls
 from paimon_spark.storage.hdfs_calls import BoundedClient
 
 DATA = bytes(range(256)) * 40
@@ -81,3 +83,22 @@ def test_a_data_node_that_is_silent_in_the_middle_of_a_block_is_given_up(
     for read in (lambda: reader.read(-1), lambda: reader.read_range(0, 5000)):
         with pytest.raises(TimeoutError, match="a DataNode has not answered 'read'"):
             read()
+
+
+def test_a_file_whose_end_was_given_up_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's `with` ends a file again after a call that was given up, and the client says that it is at work."""
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    store, opened = MagicMock(), []
+
+    def open_file(path: str, _mode: str) -> MagicMock:
+        opened.append(path)
+        file = MagicMock()
+        file.__enter__.return_value = file
+        file.__exit__.side_effect = RuntimeError("Already borrowed") if len(opened) == 1 else None
+        file.__exit__.return_value = False
+        return file
+
+    store.open = open_file
+    hdfs._put(store, "/t/snapshot/snapshot-2", b"x", overwrite=False)
+    store.client.delete.assert_called_once_with(opened[0], False)
+    store.client.rename.assert_called_once_with(opened[1], "/t/snapshot/snapshot-2", False)
