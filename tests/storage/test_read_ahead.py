@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -284,10 +283,14 @@ def test_errors_come_to_the_reader_of_the_file() -> None:
 
 
 class Noted:
-    """Wraps the reads of a store; notes how many were under way at once."""
+    """Wraps the reads of a store far away; notes how many were under way at once.
 
-    def __init__(self, read: Callable[..., bytes]) -> None:
+    The first answers come when so many requests as are expected are under way, or after some seconds.
+    """
+
+    def __init__(self, read: Callable[..., bytes], expected: int) -> None:
         self._read = read
+        self._expected, self._met = expected, threading.Event()
         self._lock = threading.Lock()
         self.calls = self._now = self.most = 0
 
@@ -296,7 +299,9 @@ class Noted:
             self._now += 1
             self.calls += 1
             self.most = max(self.most, self._now)
-        time.sleep(0.05)  # a store far away
+            if self.most >= self._expected:
+                self._met.set()
+        self._met.wait(5)
         found = self._read(*given, **named)
         with self._lock:
             self._now -= 1
@@ -310,7 +315,7 @@ def test_clients_that_can_only_wait_are_asked_by_threads(store: str, monkeypatch
         sizes = {f"{server.root}/few/{n}": 100 + n for n in range(20)}
         for path, size in sizes.items():
             file_io.write_bytes(path, bytes(size))
-        noted = Noted(file_io.filesystem(server.root).cat_file)  # type: ignore[attr-defined]
+        noted = Noted(file_io.filesystem(server.root).cat_file, REQUESTS_AT_ONCE)  # type: ignore[attr-defined]
         monkeypatch.setattr(file_io.filesystem(server.root), "cat_file", noted)  # type: ignore[attr-defined]
         ahead = FilesAhead(file_io, sizes.items())
         for path, size in sizes.items():
@@ -327,7 +332,7 @@ def test_a_large_object_of_oss_is_read_in_ranges_at_once(monkeypatch: pytest.Mon
         file_io = FileIO.for_path(server.root, server.options)
         path = f"{server.root}/large"
         file_io.write_bytes(path, DATA)
-        noted = Noted(file_io.filesystem(server.root).cat_file)  # type: ignore[attr-defined]
+        noted = Noted(file_io.filesystem(server.root).cat_file, 4)  # type: ignore[attr-defined]
         monkeypatch.setattr(file_io.filesystem(server.root), "cat_file", noted)  # type: ignore[attr-defined]
         monkeypatch.setattr(file_io.filesystem(server.root), "info", None)  # type: ignore[attr-defined]
         with file_io.open_input(path, len(DATA)) as file:
