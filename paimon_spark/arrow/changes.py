@@ -157,7 +157,7 @@ def _write_postponed(
     overwrite: OverwriteSpec | None,
     at: SnapshotIdentity,
     *,
-    operation: Operation | None = None,
+    operation: str | None = None,
     rows_read: bool = False,
 ) -> int | None:
     """Write to real buckets, through files that are measured, then taken in. Partitions keep their bucket numbers.
@@ -196,9 +196,8 @@ def _write_postponed(
             own_groups = [group for group in groups if numbers[group.partition] == number]
             messages.append(write_batches(plan, read_postponed_rows(fixed, own_groups, chunk_bytes(plan)), 0))
         whole = replace(staging, postponed_user=None, rows_read=rows_read)
-        how = {} if operation is None else {"operation": operation.value}
         with undone_where_void(lambda: delete_files(table, staged_message.blob_files)):
-            made = _commit(table, whole, messages, overwrite, **how)
+            made = _commit(table, whole, messages, overwrite, operation=operation)
         report_written(table, [staged_message], None, made)
         return made
     finally:
@@ -279,7 +278,7 @@ def _delete_keys(table: FileStoreTable, snapshot: Snapshot, condition: Predicate
         made = _write_across_partitions(table, GivenRows(schema, deleted()), None, at)
     elif table.schema.kind.postpones_buckets and writes_real_buckets(table.options):
         rows = GivenRows(schema, deleted())
-        made = _write_postponed(table, rows, None, at, operation=Operation.DELETE, rows_read=True)
+        made = _write_postponed(table, rows, None, at, operation=Operation.DELETE.value, rows_read=True)
     else:
         write = plan_write(table, data_schema=schema, shuffled=True, rows_of=at)
         made = _commit(table, write, [write_batches(write, deleted(), 0)], None, operation=Operation.DELETE.value)

@@ -1,4 +1,4 @@
-"""Errors of ours without the frames below the place where they leave this package: their sentence says all."""
+"""Errors without the frames below the place where they leave this package: their sentence says all."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from paimon_spark.errors import PaimonError
 _T = TypeVar("_T")
 
 
-def cutting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method whose errors of ours come without the frames below it: their sentence says all."""
+def cutting(method: Callable[..., Any], errors: type[Exception] = PaimonError) -> Callable[..., Any]:
+    """Return a method whose errors, those of ours by default, come without the frames below it."""
 
     def call(*given: Any, **named: Any) -> Any:
         __tracebackhide__ = True  # IPython leaves such frames out
         try:
             return method(*given, **named)
-        except PaimonError as error:
+        except errors as error:
             raise error.with_traceback(None) from None
 
     return call

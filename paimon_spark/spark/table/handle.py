@@ -15,6 +15,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.options.keywords import option_keys as keyword_options
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.cut_frames import cutting
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.source.source_options import COLUMNS, read_request
 from paimon_spark.spec.sql_text import quoted_name
@@ -130,14 +131,12 @@ def method_of(
     part: type[_Part], method: Callable[Concatenate[_Part, _P], _R]
 ) -> Callable[Concatenate[HasHandle, _P], _R]:
     """Return a method of a part as a method of the whole, with its signature and docstring."""
+    run: Callable[..., _R] = cutting(method, AnalysisException)  # of what the caller gave: our frames say nothing of it
 
     @wraps(method)
     def call(self: HasHandle, /, *arguments: _P.args, **named: _P.kwargs) -> _R:
         __tracebackhide__ = True
-        try:
-            return method(part(self._table), *arguments, **named)
-        except AnalysisException as error:  # of what the caller gave: our frames tell nothing of it
-            raise error.with_traceback(None) from None
+        return run(part(self._table), *arguments, **named)
 
     shown = signature(method)
     itself, *others = shown.parameters.values()
