@@ -45,6 +45,11 @@ class TokenFileIO(FileIO):
                 found = _known[self.table] = FileIO.for_path(self.table.path, options), ends
         return found[0]
 
+    @property
+    def renews_keys(self) -> bool:
+        """They are renewed by `now`."""
+        return True
+
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
         return self.now.read_bytes(path)

@@ -200,6 +200,11 @@ class ConfinedFileIO(FileIO):
         return self.inner.unsafe_rename
 
     @property
+    def renews_keys(self) -> bool:
+        """Whether the keys of the store end."""
+        return self.inner.renews_keys
+
+    @property
     def threads(self) -> int:
         """How many files are worth working on at once."""
         return self.inner.threads

@@ -46,6 +46,11 @@ class FileIO(abc.ABC):
     """Whether `create_exclusive` may be only a check, as the table's option says."""
 
     @property
+    def renews_keys(self) -> bool:
+        """Whether the keys of the store end, so that only who asks this FileIO for each file reaches it for long."""
+        return False
+
+    @property
     def publisher(self) -> Publisher | None:
         """Who is asked when files are published in the table that this FileIO is confined to; None for nobody."""
         return None

@@ -69,6 +69,17 @@ def test_the_statements_of_a_day(
     run_day(run_by(session, front), renames=catalogs[kind]["metastore"] != "rest")
 
 
+def test_the_plan_says_that_only_paimon_renews_keys(spark: SparkSession, catalogs: dict[str, dict[str, str]]) -> None:
+    session = spark.newSession()
+    paimon_spark.register_catalog(session, "renewed", **catalogs["token"])
+    session.sql("CREATE DATABASE renewed.plans")
+    session.sql("CREATE TABLE renewed.plans.t AS SELECT id FROM range(3)")
+    assert session.sql("SELECT sum(id) FROM renewed.plans.t").collect() == [(3,)]
+    plan = "\n".join(row[0] for row in session.sql("EXPLAIN SELECT * FROM renewed.plans.t").collect())
+    assert "reader=paimon (the catalog gives out keys of the store that end, which Spark's reader cannot renew)" in plan
+    session.sql("DROP DATABASE renewed.plans CASCADE")
+
+
 def test_the_statements_of_a_day_on_connect(connect: str, catalogs: dict[str, dict[str, str]]) -> None:
     program = [sys.executable, "-X", "faulthandler", "-m", "tests.spark.connect_catalogs_program"]
     done = run_program([*program, connect, json.dumps(catalogs)], ROOT, os.environ)

@@ -133,6 +133,8 @@ def why_not_native(gateway: Gateway, scan: ScanPlan) -> str:
         return ""
     if hadoop_files(gateway, scan.table.file_io, sizes) is not None:
         return ""
+    if scan.table.file_io.renews_keys:
+        return "the catalog gives out keys of the store that end, which Spark's reader cannot renew"
     return f"the session's Hadoop cannot open {', '.join(schemes)}"
 
 
