@@ -98,6 +98,23 @@ def refuse_changes(table: FileStoreTable) -> None:
         )
 
 
+def refuse_self_overwrite(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Refuse an overwrite by rows that are made of the table itself, whose query does not see postponed rows.
+
+    # Java: they are dropped.
+
+    Raises:
+        UnsupportedError: rows are postponed, and reads do not merge them in.
+    """
+    if not table.schema.kind.postpones_buckets or merges_postponed(table):
+        return
+    if (table.manifests.live_columns(snapshot, statistics=False).buckets == POSTPONE_BUCKET).any():
+        raise UnsupportedError(
+            f"Rows of table {table.path} are postponed, and an overwrite of the table from itself would drop them "
+            f"unread. Take them into buckets first (CALL sys.compact), or set '{_OPTION}' = 'true'."
+        )
+
+
 def postponed_splits(
     table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None, parallelism: int
 ) -> list[DataSplit] | None:

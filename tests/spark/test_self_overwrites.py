@@ -118,6 +118,22 @@ def test_rows_of_first_row_tables_stay(spark: SparkSession, create: Callable[[st
     assert rows_of(spark, name) == [(1, 11, "a"), (2, 21, "a"), (3, 31, "b"), (4, 41, "b")]
 
 
+@pytest.mark.parametrize("way", [by_statement, by_text, by_method, by_save, by_partitions, by_replacing])
+def test_postponed_rows_are_not_dropped_unread(
+    spark: SparkSession, create: Callable[[str], tuple[str, str]], way: Way
+) -> None:
+    name, path = create("'primary-key'='k,dt', 'bucket'='-2'")
+    frame = spark.sql("SELECT * FROM VALUES (2, 21, 'a'), (4, 40, 'b') AS rows(k, n, dt)")
+    PaimonTable.for_path(spark, path).append(frame, **{"postpone.batch-write-fixed-bucket": "false"})
+    assert rows_of(spark, name) == [(1, 10, "a"), (2, 20, "a"), (3, 30, "b")]
+    with pytest.raises((PySparkException, PaimonError), match="postponed, and an overwrite of the table from itself"):
+        way(spark, name, path)
+    PaimonTable.for_path(spark, path).compact()
+    if way is not by_replacing:
+        way(spark, name, path)
+        assert rows_of(spark, name) == [(1, 11, "a"), (2, 22, "a"), (3, 31, "b"), (4, 41, "b")]
+
+
 @pytest.mark.parametrize("way", [by_statement, by_text, by_method, by_save, by_partitions])
 @pytest.mark.parametrize("properties", ["'bucket'='-1'", "'primary-key'='k,dt', 'bucket'='1'"])
 def test_a_rival_between_read_and_commit_is_a_conflict(

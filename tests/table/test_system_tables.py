@@ -247,6 +247,7 @@ def test_a_time_that_cannot_be_shown_is_an_error_that_says_so(tmp_path: Path, na
     held = json.loads(Path(file).read_text())
     Path(file).write_text(json.dumps({**held, "timeMillis": millis}))
     table = load_table(table.path)
-    with pytest.raises(CorruptTableError, match=f"the time {millis} .* outside the years 1 to 9999"):
+    with pytest.raises(CorruptTableError, match=f"the time {millis} .* outside the years 1 to 9999") as raised:
         SYSTEM_TABLES[name].read(table)
+    assert (raised.value.path, file in str(raised.value)) == (file, True)
     assert time_text(millis) == str(millis)

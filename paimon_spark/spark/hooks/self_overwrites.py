@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import TableNotFoundError
+from paimon_spark.read.postponed_read import refuse_self_overwrite
 from paimon_spark.spark.catalog.loading import load_catalog_table
 from paimon_spark.spark.catalog.relations_at import tree_at
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
@@ -48,6 +49,7 @@ class SelfOverwriteProxy(FunctionProxy):
         pinned = tree_at(self.gateway, query, table, latest.id)
         if pinned is query:
             return command
+        refuse_self_overwrite(table, latest)
         names = [str(command.productElementName(number)) for number in range(command.productArity())]
         values = [command.productElement(number) for number in range(len(names))]
         values[names.index("query")] = pinned

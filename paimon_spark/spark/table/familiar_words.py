@@ -99,8 +99,8 @@ class FamiliarWords(TablePart):
             table.path.rpartition("/")[2],
             table.schema.comment or None,
             table.path,
-            _time(first.time_millis),
-            None if snapshot is None else _time(snapshot.time_millis),
+            _time(first.time_millis, table.paths.schema_path(first.id)),
+            None if snapshot is None else _time(snapshot.time_millis, table.paths.snapshot_path(snapshot.id)),
             list(table.schema.partition_keys),
             list(table.schema.primary_keys),
             *_sizes(live, snapshot),
@@ -117,5 +117,5 @@ def _sizes(live: ManifestColumns | None, snapshot: Snapshot | None) -> tuple[int
     return len(live), int(live.file_sizes.sum()), snapshot.total_record_count
 
 
-def _time(millis: int | None) -> datetime | None:
-    return None if local_time(millis) is None or millis is None else datetime.fromtimestamp(millis / 1000, UTC)
+def _time(millis: int | None, path: str) -> datetime | None:
+    return None if local_time(millis, path) is None or millis is None else datetime.fromtimestamp(millis / 1000, UTC)

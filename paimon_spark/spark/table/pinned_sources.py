@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.options.core_options import READS_LEVEL_0
+from paimon_spark.read.postponed_read import refuse_self_overwrite
 from paimon_spark.spark.session.connect_plans import with_loads
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_connect
@@ -46,10 +47,16 @@ def replacing_rows(rows: DataFrame, table: FileStoreTable) -> tuple[DataFrame, d
 
     Rows that are made of the table itself are made of one snapshot, with those of level 0, and the overwrite is a
     conflict if another commit has changed the partitions that it replaces since then.
+
+    Raises:
+        UnsupportedError: rows of the table are postponed, and would be dropped unread.
     """
     latest = table.snapshots.latest()
     pinned = pinned_source(rows, table, None if latest is None else latest.id)
-    return pinned, {} if latest is None or pinned is rows else {LAST_SAFE: str(latest.id)}
+    if latest is None or pinned is rows:
+        return pinned, {}
+    refuse_self_overwrite(table, latest)
+    return pinned, {LAST_SAFE: str(latest.id)}
 
 
 def _is_plain_load(load: Any, table: FileStoreTable) -> bool:

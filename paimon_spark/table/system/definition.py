@@ -99,8 +99,8 @@ def table_of_rows(fields: Sequence[DataField], rows: Sequence[Sequence[Any]]) ->
     return table_of(fields, {field.name: column for field, column in zip(fields, values, strict=True)})
 
 
-def local_time(millis: int | None) -> datetime | None:
-    """The wall clock time here at an instant, as Java shows it; None of None.
+def local_time(millis: int | None, path: str) -> datetime | None:
+    """The wall clock time here at an instant that a file tells, as Java shows it; None of None.
 
     Raises:
         CorruptTableError: it is outside the years 1 to 9999, which Spark cannot show.
@@ -111,8 +111,9 @@ def local_time(millis: int | None) -> datetime | None:
         return datetime.fromtimestamp(millis // 1000) + timedelta(milliseconds=millis % 1000)
     except (ValueError, OverflowError, OSError) as error:
         raise CorruptTableError(
-            f"A snapshot, schema or tag of the table has the time {millis} (milliseconds since 1970), which is outside "
-            "the years 1 to 9999 and cannot be shown: whoever wrote it had a wrong clock, or its file is damaged."
+            f"{path} has the time {millis} (milliseconds since 1970), which is outside the years 1 to 9999 and cannot "
+            "be shown: whoever wrote it had a wrong clock, or it is damaged.",
+            path=path,
         ) from error
 
 

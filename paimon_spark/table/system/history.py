@@ -86,7 +86,7 @@ def _snapshots(table: FileStoreTable) -> pa.Table:
                 snapshot.commit_user,
                 snapshot.commit_identifier,
                 snapshot.commit_kind.value,
-                local_time(snapshot.time_millis),
+                local_time(snapshot.time_millis, table.paths.snapshot_path(snapshot.id)),
                 snapshot.base_manifest_list,
                 snapshot.delta_manifest_list,
                 snapshot.changelog_manifest_list,
@@ -115,7 +115,7 @@ def _schemas(table: FileStoreTable) -> pa.Table:
                 flat_json(schema.primary_keys),
                 flat_json(schema.options),
                 schema.comment,
-                local_time(schema.time_millis),
+                local_time(schema.time_millis, table.paths.schema_path(schema.id)),
             )
             for schema in table.schemas.all()
         ],
@@ -136,7 +136,7 @@ def _tags(table: FileStoreTable) -> pa.Table:
                 name,
                 tag.snapshot.id,
                 tag.snapshot.schema_id,
-                local_time(tag.snapshot.time_millis),
+                local_time(tag.snapshot.time_millis, table.paths.tag_path(name)),
                 tag.snapshot.total_record_count,
                 tag.create_time,
                 None if tag.time_retained is None else duration_text(tag.time_retained),
@@ -154,7 +154,10 @@ def _branches(table: FileStoreTable) -> pa.Table:
         for name, _, is_dir, millis, _ in listed
         if is_dir and name.startswith(_BRANCH_DIRECTORY) and name != _BRANCH_DIRECTORY
     )
-    return table_of_rows(_BRANCH_FIELDS, [(name, local_time(millis)) for name, millis in found])
+    return table_of_rows(
+        _BRANCH_FIELDS,
+        [(name, local_time(millis, f"{table.paths.branch_dir}/{_BRANCH_DIRECTORY}{name}")) for name, millis in found],
+    )
 
 
 def _consumers(table: FileStoreTable) -> pa.Table:
