@@ -56,8 +56,9 @@ package org.apache.spark.sql {
     protected def checkAnswer(frame: => DataFrame, expected: Seq[Row]): Unit = {
       val found = frame.asInstanceOf[classic.DataFrame]
       val ordered = found.logicalPlan.exists(_.isInstanceOf[Sort])
+      val toldMore = found.columns.startsWith(Seq("result", "snapshot_id")) // CALL sys.compact: theirs has `result` only
       def shown(rows: Seq[Row]): Seq[Any] = {
-        val values = rows.map(plain)
+        val values = rows.map(row => plain(if (toldMore) Row(row.get(0)) else row))
         if (ordered) values else values.sortBy(String.valueOf(_))
       }
       val (left, right) = (shown(found.collect().toSeq), shown(expected))

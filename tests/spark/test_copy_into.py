@@ -46,6 +46,15 @@ def test_csv_by_each_way_of_errors(run: Run, place: Path) -> None:
     assert _shown(run, "SELECT count(*) FROM cp.db.`c$snapshots`") == [(3,)]
 
 
+def test_texts_keep_their_backslashes(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1;\\N\n2;it's\n3;N\n")
+    (tmp_path / "acsv").write_text("9;nine\n")
+    run("CREATE TABLE cp.db.b (k INT, v STRING)")
+    given = r"""FIELD_DELIMITER = ';', NULL_IF = ('\N', 'it\'s')) PATTERN = '\.csv$'"""
+    run(f"COPY INTO cp.db.b FROM '{tmp_path}' FILE_FORMAT = (TYPE = CSV, {given}")
+    assert sorted(_shown(run, "SELECT k, v FROM cp.db.b"), key=str) == [(1, None), (2, None), (3, "N")]
+
+
 def test_rows_go_out_and_come_in_by_name(run: Run, tmp_path: Path) -> None:
     run("CREATE TABLE cp.db.s AS SELECT id AS k, CAST(id AS STRING) AS v FROM range(3)")
     run("CREATE TABLE cp.db.t (v STRING, k BIGINT)")
@@ -68,6 +77,7 @@ def test_what_is_refused(run: Run, place: Path) -> None:
         f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = ORC)": "Unsupported file format type: ORC",
         f"COPY INTO cp.db.n FROM '{place}' FILEFORMAT = CSV": "COPY INTO is no statement of Paimon",
         f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, HEADER = TRUE)": "options for import: HEADER",
+        f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, type = JSON)": "Duplicate FILE_FORMAT option",
         f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, SKIP_HEADER = 2)": "only 0 or 1",
         f"COPY INTO cp.db.n (v) FROM '{place}' FILE_FORMAT = (TYPE = CSV)": "Non-nullable column 'k'",
         f"COPY INTO cp.db.n (k, K) FROM '{place}' FILE_FORMAT = (TYPE = CSV)": "Duplicate columns",

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -61,7 +62,7 @@ def read_copy(cursor: Cursor) -> CopyIntoTable | CopyIntoPlace:
 
     Raises:
         ParseException: it breaks the grammar.
-        OptionError: FILE_FORMAT says no TYPE, or gives a list to a key that takes none.
+        OptionError: FILE_FORMAT says no TYPE, or a key twice, or gives a list to a key that takes none.
     """
     cursor.take("COPY", "INTO")
     first = cursor.peek()
@@ -74,10 +75,10 @@ def _into_table(cursor: Cursor) -> CopyIntoTable:
     table = cursor.name()
     columns = tuple(piece.identifier() for piece in cursor.group().split()) if cursor.sees("(") else None
     cursor.expect("FROM")
-    found = CopyIntoTable(table, cursor.string(), _format(cursor), columns)
+    found = CopyIntoTable(table, _string(cursor), _format(cursor), columns)
     if cursor.take("PATTERN"):
         cursor.expect("=")
-        found = replace(found, pattern=cursor.string())
+        found = replace(found, pattern=_string(cursor))
     if cursor.take("FORCE"):
         found = replace(found, force=_boolean(cursor))
     if cursor.take("ON_ERROR"):
@@ -90,7 +91,7 @@ def _into_table(cursor: Cursor) -> CopyIntoTable:
 
 
 def _into_place(cursor: Cursor) -> CopyIntoPlace:
-    place = cursor.string()
+    place = _string(cursor)
     cursor.expect("FROM")
     if cursor.sees("("):
         query = cursor.group().source()
@@ -100,6 +101,23 @@ def _into_place(cursor: Cursor) -> CopyIntoPlace:
         query = f"SELECT * FROM {Cursor(cursor.text, cursor.tokens[start : cursor.at]).source()}"
     found = CopyIntoPlace(place, query, _format(cursor))
     return replace(found, overwrite=_boolean(cursor)) if cursor.take("OVERWRITE") else found
+
+
+_ESCAPED = {quote: re.compile(rf"\\(.)|{quote}({quote})", re.DOTALL) for quote in "'\""}
+_MEANT = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+
+
+def _string(cursor: Cursor) -> str:
+    """Step over a text. It has fewer escapes than Spark's texts: a backslash before another letter stays."""
+    start = cursor.at
+    text = cursor.string()
+    first, last = cursor.tokens[start], cursor.tokens[cursor.at - 1]
+    written = cursor.text[first.start : last.end]
+    quote = written[0]
+    if first is not last or quote not in _ESCAPED:
+        return text
+    known = {**_MEANT, quote: quote}
+    return _ESCAPED[quote].sub(lambda found: found[2] or known.get(found[1], found[0]), written[1:-1])
 
 
 def _boolean(cursor: Cursor) -> bool:
@@ -114,18 +132,22 @@ def _format(cursor: Cursor) -> CopyFormat:
     cursor.expect("FILE_FORMAT")
     cursor.expect("=")
     kind, options, null_if = "", dict[str, str](), tuple[str, ...]()
+    seen = set[str]()
     for piece in cursor.group().split():
         key = piece.identifier().upper()
+        if key in seen:
+            raise OptionError(f"Duplicate FILE_FORMAT option: {key}. Say it once.")
+        seen.add(key)
         piece.expect("=")
         if piece.sees("("):
-            null_if = tuple(each.string() for each in piece.group().split())
+            null_if = tuple(_string(each) for each in piece.group().split())
             if key != "NULL_IF":
                 raise OptionError(f"{key} in FILE_FORMAT takes one value, not a list.")
             continue
         token = piece.peek()
         if token is None:
             piece.fail("a value is expected")
-        value = piece.string() if token.kind is Kind.STRING else token.text
+        value = _string(piece) if token.kind is Kind.STRING else token.text
         if key == "TYPE":
             kind = value.upper()
         elif key == "NULL_IF":
