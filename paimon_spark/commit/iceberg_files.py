@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, PaimonError
-from paimon_spark.spec.file_locations import plain_path
+from paimon_spark.spec.file_locations import one_spelling
 from paimon_spark.spec.iceberg.manifests import Content, IcebergEntry, IcebergManifest, ManifestFormat
 from paimon_spark.spec.iceberg.metadata import (
     CODECS,
@@ -54,9 +54,10 @@ class IcebergFiles:
         return self._location
 
     def spell_as(self, base: IcebergMetadata) -> bool:
-        """Spell paths as metadata before does (``/a``, ``file:/a``); return False if it is of another directory."""
+        """Spell paths as metadata before does (``file:/a``, ``s3://b``); return False if it is of another directory."""
         directory = base.current["manifest-list"].rpartition("/")[0]
-        if plain_path(base.location) != plain_path(self._location) or plain_path(directory) != plain_path(self._path):
+        theirs, ours = (base.location, directory), (self._location, self._path)
+        if list(map(one_spelling, theirs)) != list(map(one_spelling, ours)):
             return False
         self._location, self._spelled = base.location, directory
         return True
@@ -95,7 +96,7 @@ class IcebergFiles:
         return self._format.decode_manifest(self._read(path), path=path)
 
     def _own(self, location: str) -> str:
-        name = name_of(location, plain_path(self._path))
+        name = name_of(location, one_spelling(self._path))
         if name is None:
             raise CorruptTableError(f"Iceberg metadata names {location!r}, which is not in it.", path=self._path)
         return f"{self._path}/{name}"

@@ -31,6 +31,11 @@ def plain_path(path: str) -> str:
     return re.sub(r"^file:/+", "/", path)
 
 
+def one_spelling(path: str) -> str:
+    """A path as all name it: as `plain_path`, and S3 by one of the schemes that engines have for it."""
+    return re.sub(r"^s3[an]://", "s3://", plain_path(path))
+
+
 def is_root(path: str) -> bool:
     """Return whether a path is the root of a file system, or a bucket: ``/``, ``file:///``, ``s3://bucket/``."""
     rest = _SCHEME.sub("", path)

@@ -11,6 +11,7 @@ from pyiceberg.table import StaticTable
 import paimon_spark
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.store_server import StoreServer
 
 SHARED = {"metadata.iceberg.storage": "table-location"}
 SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string()), pa.field("p", pa.string(), False)])
@@ -64,3 +65,19 @@ def live_entries(table: ArrowTable) -> list[Any]:
 
 def store_table(table: ArrowTable) -> FileStoreTable:
     return load_table(table.path)
+
+
+def store_properties(server: StoreServer) -> dict[str, str]:
+    """What pyiceberg needs to reach a store: S3's or Azure's."""
+    given = server.options
+    if server.root.startswith("s3"):
+        return {
+            "s3.endpoint": server.url,
+            "s3.access-key-id": given["s3.access-key"],
+            "s3.secret-access-key": given["s3.secret-key"],
+            "s3.region": given["s3.region"],
+        }
+    return {
+        "adls.connection-string": given["fs.connection_string"],
+        "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+    }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.file_locations import plain_path
+from paimon_spark.spec.file_locations import one_spelling
 from paimon_spark.spec.iceberg.manifests import FIRST_PARTITION_FIELD_ID, SPEC_ID, V3
 from paimon_spark.spec.iceberg.types import Json, highest_field_id, iceberg_schema
 from paimon_spark.spec.json_text import parse_json_object
@@ -354,10 +354,10 @@ def name_of(location: str, directory: str) -> str | None:
 
     Args:
         location: a path, as whoever wrote the metadata spells it.
-        directory: the metadata directory, without a scheme.
+        directory: the metadata directory, in `one_spelling`.
     """
     parent, _, name = location.rpartition("/")
-    return name if is_avro_name(name) and plain_path(parent) == directory else None
+    return name if is_avro_name(name) and one_spelling(parent) == directory else None
 
 
 def compare_schemas(known: Iterable[Json], ours: Mapping[int, Json]) -> bool:
