@@ -146,6 +146,14 @@ ELSEWHERE = {
         "tests/commit/test_iceberg.py",
     ),
     "metadata.iceberg.previous-versions-max": "tests/commit/test_iceberg_faults.py",
+    **dict.fromkeys(
+        (
+            *("metadata.iceberg.uri", "metadata.iceberg.hive-conf-dir", "metadata.iceberg.hive-client-class"),
+            *("metadata.iceberg.database", "metadata.iceberg.table"),
+            *("metadata.iceberg.hive-skip-update-stats", "metadata.iceberg.glue.skip-archive"),
+        ),
+        "tests/commit/test_iceberg_hive.py",
+    ),
 }
 """Options whose effect another test shows, since it needs a session, Java or another store."""
 

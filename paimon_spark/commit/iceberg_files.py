@@ -132,6 +132,10 @@ class IcebergFiles:
         """Write the metadata of a snapshot, in place of what may be there, at once."""
         self._io.write_bytes(f"{self._path}/{metadata_name(snapshot_id)}", data, overwrite=True)
 
+    def spelled(self, snapshot_id: int) -> str:
+        """The path of the metadata of a snapshot as the metadata spells paths."""
+        return f"{self._spelled}/{metadata_name(snapshot_id)}"
+
     def write_hint(self, snapshot_id: int) -> None:
         """Say which metadata is the latest."""
         self._io.write_bytes(f"{self._path}/{VERSION_HINT}", str(snapshot_id).encode(), overwrite=True)

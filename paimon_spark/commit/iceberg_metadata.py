@@ -45,7 +45,7 @@ from paimon_spark.spec.iceberg.metadata import (
 )
 from paimon_spark.spec.iceberg.types import Json, iceberg_schema, is_nan, value_from_bytes
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
-from paimon_spark.table.iceberg_location import publishes
+from paimon_spark.table.iceberg_location import hive_entries, publishes
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
@@ -412,7 +412,7 @@ class _Publication:
         )
         self._store.write_metadata(snapshot.id, state.metadata(snapshots[expired:]))
         if not before:  # nothing of the metadata that was there is named any more
-            self._finish({name for name in self._names if is_avro_name(name)})
+            self._finish({name for name in self._names if is_avro_name(name)}, goes_on=False)
             return
         lists = [each["manifest-list"] for each in snapshots[: expired + 1]]
         self._finish(lists)
@@ -423,17 +423,27 @@ class _Publication:
         least, most = (int(self._options.value(f"snapshot.num-retained.{end}")) for end in ("min", "max"))
         return least, most, oldest
 
-    def _finish(self, unneeded: set[str] | list[str]) -> None:
+    def _enter(self, *, goes_on: bool) -> None:
+        """Let the Hive metastore name this metadata, where the table's option asks for that."""
+        entries, snapshot_id = hive_entries(self._table), self._snapshot.id
+        if entries is not None:
+            before = self._store.spelled(snapshot_id - 1) if goes_on and snapshot_id - 1 in self._ids else None
+            where = self._store.spelled(snapshot_id).rsplit("/", 3)[0]
+            entries.enter(self._table.latest.fields, self._store.spelled(snapshot_id), before, where)
+
+    def _finish(self, unneeded: set[str] | list[str], *, goes_on: bool = True) -> None:
         """Say which metadata is the latest, then delete what nobody needs any more.
 
         Args:
             unneeded: names of files; or the manifest lists of expired snapshots, and that of the first that is left.
+            goes_on: whether this metadata has the snapshots of the one before.
         """
         snapshot_id = self._snapshot.id
         latest = self._table.snapshots.latest()
         if latest is None or latest.id != snapshot_id or commit_identity(latest) != commit_identity(self._snapshot):
             return  # another commit, or a rollback, was faster, and does the same for its own snapshot
         self._store.write_hint(snapshot_id)
+        self._enter(goes_on=goes_on)  # before the metadata that the entries still name is deleted
         gone = {RETIRE_PENDING} & self._names
         gone |= {metadata_name(each) for each in self._ids if each > snapshot_id}
         if self._options.value("metadata.iceberg.delete-after-commit.enabled"):

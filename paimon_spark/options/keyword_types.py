@@ -227,13 +227,20 @@ class KeywordOptions(TypedDict, total=False):
     merge_engine: OptionValue
     metadata_iceberg_compaction_max_file_num: OptionValue
     metadata_iceberg_compaction_min_file_num: OptionValue
+    metadata_iceberg_database: OptionValue
     metadata_iceberg_delete_after_commit_enabled: OptionValue
     metadata_iceberg_format_version: OptionValue
+    metadata_iceberg_glue_skip_archive: OptionValue
+    metadata_iceberg_hive_client_class: OptionValue
+    metadata_iceberg_hive_conf_dir: OptionValue
+    metadata_iceberg_hive_skip_update_stats: OptionValue
     metadata_iceberg_manifest_compression: OptionValue
     metadata_iceberg_manifest_legacy_version: OptionValue
     metadata_iceberg_previous_versions_max: OptionValue
     metadata_iceberg_storage: OptionValue
     metadata_iceberg_storage_location: OptionValue
+    metadata_iceberg_table: OptionValue
+    metadata_iceberg_uri: OptionValue
     metadata_stats_dense_store: OptionValue
     metadata_stats_keep_first_n_columns: OptionValue
     metadata_stats_mode: OptionValue

@@ -9,6 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.metastore.iceberg_hive import IcebergHive
 from paimon_spark.spec.iceberg.metadata import LOCATION, STORAGE, is_iceberg_name, is_shared
 from paimon_spark.storage.confinement import confined
 from paimon_spark.table.paths import DATABASE_SUFFIX, MAIN_BRANCH, TablePaths
@@ -36,9 +37,25 @@ def check_location(table: FileStoreTable) -> None:
 
     Raises:
         UnsupportedError: its option asks for a catalog, and the table is not in the directory of a database.
+        OptionError: no option says where Iceberg's Hive metastore is.
     """
     if publishes(table):
         catalog_directory(table.path, table.options)
+        hive_entries(table)
+
+
+def hive_entries(table: FileStoreTable) -> IcebergHive | None:
+    """The entries of a table in Iceberg's Hive metastore; None where its option asks for none.
+
+    Raises:
+        OptionError: no option says where the metastore is.
+        UnsupportedError: the metastore wants what this client cannot do.
+    """
+    if table.options.value(STORAGE) != "hive-catalog":
+        return None
+    database_path, _, name = table.path.rpartition("/")
+    database = database_path.rpartition("/")[2].removesuffix(DATABASE_SUFFIX)
+    return IcebergHive.of(table.options.to_dict(), database, name)
 
 
 def catalog_directory(root: str, options: CoreOptions) -> str | None:

@@ -79,5 +79,5 @@ def test_refused_options_are_refused_by_paths(spark: SparkSession, path: Path) -
     with pytest.raises(PySparkException, match=r"option 'consumer-id' = 'me' is not supported yet"):
         spark.read.format("paimon").option("consumer-id", "me").load(str(path))
     rows = spark.createDataFrame([(3, "c")], "k int, v string").write.format("paimon").mode("append")
-    with pytest.raises(PySparkException, match=r"option 'metadata.iceberg.storage' = 'hive-catalog' is not"):
-        rows.option("metadata.iceberg.storage", "hive-catalog").save(str(path))
+    with pytest.raises(PySparkException, match=r"option 'metadata.iceberg.storage' = 'rest-catalog' is not"):
+        rows.option("metadata.iceberg.storage", "rest-catalog").save(str(path))
