@@ -20,6 +20,7 @@ _PART_ROWS: Final = 256
 LEAST_ROWS: Final = _PARTS * _PART_ROWS
 """With fewer rows no sample is taken: every column gets a dictionary."""
 
+_INTEGERS: Final = {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}
 _WORTH: Final = 0.45
 """Dictionary entries by row up to which a dictionary pays."""
 
@@ -63,22 +64,32 @@ def _mostly_distinct(column: pa.ChunkedArray, rows: int, limit_bytes: int) -> bo
     known = len(column) - column.null_count
     if known < LEAST_ROWS // 4:
         return False
-    # values that stand next to their like (a changelog has each key twice) tell only how long the runs are
-    runs = known - _equal_neighbours(column)
-    repeated = runs - pc.count_distinct(column).as_py()
-    # that many draws from n equally likely values collide about runs² / 2n times
-    distinct = min(runs * runs / (2 * repeated) if repeated > 0 else float("inf"), rows * runs / len(column))
-    width = _value_bytes(column, known)
-    return bool(distinct > _WORTH * rows * known / len(column) or distinct * width > 2 * limit_bytes)
-
-
-def _equal_neighbours(column: pa.ChunkedArray) -> int:
     whole = column.combine_chunks()
-    equal = pc.equal(whole.slice(1), whole.slice(0, len(whole) - 1))
-    return int(pc.sum(equal).as_py() or 0)
+    # values that stand next to their like (a changelog has each key twice) tell only how long the runs are
+    runs = known - _equal_neighbours(whole)
+    repeated = runs - distinct_values(whole)
+    # that many draws from n equally likely values collide about runs² / 2n times
+    distinct = min(runs * runs / (2 * repeated) if repeated > 0 else float("inf"), rows * runs / len(whole))
+    width = _value_bytes(whole, known)
+    return bool(distinct > _WORTH * rows * known / len(whole) or distinct * width > 2 * limit_bytes)
 
 
-def _value_bytes(column: pa.ChunkedArray, known: int) -> float:
+def distinct_values(column: pa.Array) -> int:
+    """How many values a column has, nulls not counted. Numbers are compared by their bits, as in a dictionary."""
+    width = column.type.bit_width // 8 if pa.types.is_primitive(column.type) else 0
+    if width not in (1, 2, 4, 8):
+        return int(pc.count_distinct(column).as_py())
+    # numpy sorts some thousand numbers in a tenth of the time that Arrow takes to hash them
+    bits = np.sort(column.drop_null().view(_INTEGERS[width]).to_numpy())
+    return int(np.count_nonzero(bits[1:] != bits[:-1])) + (len(bits) > 0)
+
+
+def _equal_neighbours(column: pa.Array) -> int:
+    equal = pc.equal(column.slice(1), column.slice(0, len(column) - 1))
+    return int(equal.true_count)
+
+
+def _value_bytes(column: pa.Array, known: int) -> float:
     kind = column.type
     if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
         return float(kind.bit_width / 8)

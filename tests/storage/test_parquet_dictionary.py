@@ -11,10 +11,17 @@ from paimon_spark.spec.schema import DataField
 from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
-from paimon_spark.storage.parquet_dictionary import LEAST_ROWS, dictionary_columns
+from paimon_spark.storage.parquet_dictionary import LEAST_ROWS, dictionary_columns, distinct_values
 
 ROWS = 200_000
 LIMIT = 1 << 20
+_CASTS = {
+    pa.date32(): pa.int32(),
+    pa.time32("ms"): pa.int32(),
+    pa.timestamp("us"): pa.int64(),
+    pa.binary(): pa.string(),
+}
+"""Types by way of which numbers become others."""
 
 
 def _table(rows: int = ROWS) -> pa.Table:
@@ -43,6 +50,27 @@ def test_a_dictionary_that_would_be_given_up_is_not_begun() -> None:
     values = pa.table({"v": np.random.default_rng(1).integers(0, 60_000, ROWS)})
     assert dictionary_columns(values, LIMIT) is True
     assert dictionary_columns(values, 1 << 16) == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us")),
+        *(pa.time32("ms"), pa.decimal128(12, 2), pa.string(), pa.binary()),
+    ],
+    ids=str,
+)
+def test_distinct_values_are_counted_whatever_their_type(kind: pa.DataType) -> None:
+    """Numbers by their bits: of doubles -0.0 and 0.0 are two, as in a dictionary."""
+    numbers = pa.array([None, 3, 1, 3, 0, 1, None, 7, 100, 3])
+    column = numbers.cast(_CASTS.get(kind, pa.int8())).cast(kind)
+    assert distinct_values(column) == 5
+    assert distinct_values(column.slice(1, 3)) == 2
+    assert distinct_values(column.slice(0, 1)) == 0
+
+
+def test_two_zeros_are_two_entries() -> None:
+    assert distinct_values(pa.array([0.0, -0.0, float("nan"), float("nan"), None])) == 3
 
 
 def test_a_small_file_gets_all_its_dictionaries() -> None:
