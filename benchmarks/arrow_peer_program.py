@@ -44,7 +44,8 @@ def read(name, columns=None, above=None):
 
 
 def write(name):
-    """Write the rows to a table of this library's own once more."""
+    """Write the rows of a case to a table of this library's own once more."""
+    rows = rows_of[name.partition("_")[2].partition("_")[2]]
     if library == "open_table":
         return paimon_spark.open_table(f"{warehouse}/db.db/{name}_{library}").append(rows)
     builder = catalog.get_table(f"db.{name}_{library}").new_batch_write_builder()
@@ -57,15 +58,19 @@ def write(name):
     return rows
 
 
-rows = pa.ipc.open_file(f"{warehouse}/rows.arrow").read_all()
+rows_of = {
+    end: pa.ipc.open_file(f"{warehouse}/rows{end and '_'}{end}.arrow").read_all() for end in ("", "thousand", "one")
+}
 CASES = {
     "whole": lambda: read("append"),
     "projected": lambda: read("append", ["id", "name"]),
     "filtered": lambda: read("append", None, 900_000),
     "wide": lambda: read("wide"),
     "merged": lambda: read("keyed"),
-    "append": lambda: write("to_append"),
-    "upsert": lambda: write("to_upsert"),
+    **{
+        name: lambda name=name: write(f"to_{name}")
+        for name in ("append", "append_thousand", "append_one", "upsert", "upsert_thousand", "upsert_one")
+    },
 }
 for line in sys.stdin:
     try:

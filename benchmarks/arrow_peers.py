@@ -1,4 +1,4 @@
-"""`open_table` alongside pypaimon and pypaimon-rust, without Spark: `python benchmarks/arrow_peers.py [times]`.
+"""`open_table` alongside pypaimon and pypaimon-rust, without Spark: `python benchmarks/arrow_peers.py [times [case]]`.
 
 All three read the same tables, which `open_table` wrote, and write to tables of their own. Each has a process, and they
 take turns case by case, run by run: the shortest run of each counts, by the clock and by the seconds of its cores.
@@ -28,7 +28,16 @@ COMMITS = 3
 ROWS_OF_COMMIT = 360_000
 WIDE_COLUMNS = 60
 LIBRARIES = ("open_table", "pypaimon", "pypaimon-rust")
-CASES = ("whole", "projected", "filtered", "wide", "merged", "append", "upsert")
+WRITES = {"": ROWS_OF_COMMIT, "_thousand": 1000, "_one": 1}
+"""What a case of writing ends with, and how many rows it writes."""
+CASES = (
+    "whole",
+    "projected",
+    "filtered",
+    "wide",
+    "merged",
+    *(deed + end for deed in ("append", "upsert") for end in WRITES),
+)
 MOST_SECONDS = 12.0
 """A library that has taken so long for a case is not run once more."""
 
@@ -55,8 +64,9 @@ def make_tables(warehouse: str) -> None:
         ("wide", [rows_of(ROWS // 10, 2, WIDE_COLUMNS)], None),
         ("keyed", [rows_of(ROWS_OF_COMMIT, seed) for seed in range(COMMITS)], "id"),
         *(
-            (f"to_{deed}_{library}", [], "id" if deed == "upsert" else None)
+            (f"to_{deed}{end}_{library}", [], "id" if deed == "upsert" else None)
             for deed in ("append", "upsert")
+            for end in WRITES
             for library in LIBRARIES
         ),
     ):
@@ -66,8 +76,9 @@ def make_tables(warehouse: str) -> None:
         table = paimon_spark.create_table(f"{warehouse}/db.db/{name}", schema, **more, **options)
         for part in rows:
             table.append(part)
-    with pa.OSFile(f"{warehouse}/rows.arrow", "wb") as sink, pa.ipc.new_file(sink, written.schema) as writer:
-        writer.write_table(written)
+    for end, count in WRITES.items():
+        with pa.OSFile(f"{warehouse}/rows{end}.arrow", "wb") as sink, pa.ipc.new_file(sink, written.schema) as writer:
+            writer.write_table(written.slice(0, count))
 
 
 class Library:
@@ -110,6 +121,7 @@ def cell(runs: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Print a table of seconds."""
     times = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    cases = sys.argv[2:] or CASES
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as warehouse:
         make_tables(warehouse)
@@ -118,7 +130,7 @@ def main() -> None:
             for library in libraries.values():
                 library.run("whole")  # not counted: it imports what is imported late
             print(f"| clock s / cores s, best of {times} | {' | '.join(libraries)} |\n|---|{'---|' * len(libraries)}")
-            for case in CASES:
+            for case in cases:
                 found = in_turn(libraries, case, times)
                 rows = {run["rows"] for runs in found.values() for run in runs if run.get("rows") is not None}
                 if len(rows) > 1:

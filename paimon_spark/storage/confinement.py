@@ -246,6 +246,8 @@ class ConfinedFileIO(FileIO):
             return False
         if any(_plain(path) == _plain(position) for position in self._positions):
             return True
+        if _is_local(path) and _is_straight_below(local_path(path), _plain(self.root)):
+            return True
         resolved = _resolved(path, whole=False)
         return any(_is_below(resolved, _resolved(position, whole=True)) for position in self._positions)
 
@@ -318,6 +320,21 @@ def _resolved(path: str, *, whole: bool) -> str:
         return path.rstrip("/")
     directory, name = os.path.split(local_path(path))
     return os.path.realpath(local_path(path)) if whole else os.path.join(os.path.realpath(directory), name)
+
+
+def _is_straight_below(path: str, root: str) -> bool:
+    """Whether a local path goes on from the root through directories that are no links: then so does what it leads to.
+
+    Few questions to the system, where `os.path.realpath` asks about each directory above the root too.
+    """
+    if not path.startswith(root + "/"):
+        return False
+    end = path.rfind("/")
+    while end > len(root):
+        if os.path.islink(path[:end]):
+            return False
+        end = path.rfind("/", 0, end)
+    return True
 
 
 def _is_below(path: str, position: str) -> bool:

@@ -22,6 +22,7 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _READ_BYTES: Final = 64 << 20
 _THREADS: Final = 4
@@ -181,14 +182,19 @@ def delete_empty(path: str) -> bool:
 def _written_aside(path: str, data: bytes, *, sync: bool) -> Iterator[str]:
     """A temporary dot-file alongside `path`, named as Java's; gone at the end unless renamed."""
     directory, name = os.path.split(path)
-    os.makedirs(directory, exist_ok=True)
     aside = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
     try:
-        with open(aside, "xb") as file:
-            file.write(data)
+        try:
+            handle = os.open(aside, _CREATE, 0o666)
+        except FileNotFoundError:
+            os.makedirs(directory, exist_ok=True)
+            handle = os.open(aside, _CREATE, 0o666)
+        with open(handle, "wb", buffering=0) as file:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
             if sync:
-                file.flush()
-                os.fsync(file.fileno())
+                os.fsync(handle)
         yield aside
     finally:
         with contextlib.suppress(FileNotFoundError):
