@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars
 import pyarrow as pa
@@ -295,6 +297,41 @@ def test_a_limit_and_an_early_end_stop_the_threads(warehouse: str) -> None:
     reader.close()
     with pytest.raises(OptionError, match="limit is -1"):
         table.scan(limit=-1)
+
+
+@pytest.mark.parametrize("way", ["to_reader", "__arrow_c_stream__"])
+def test_a_stream_keeps_little_of_what_nobody_takes(warehouse: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two splits of ten times what a split may have ready: who takes the first batch waits, and so do the threads."""
+    budget, rows_of_split = 4 << 20, 1_000_000
+    monkeypatch.setattr("paimon_spark.arrow.scan._BUFFERED_BYTES", budget)
+    written = pa.table({f"c{at}": np.arange(at, at + rows_of_split) % 1000 * 1.0 for at in range(6)})
+    assert written.nbytes > 10 * budget
+    table = paimon_spark.create_table("d.wide", written.schema, catalog=warehouse, source_split_target_size="1 mb")
+    table.append(written)
+    table.append(written)
+    before = pa.total_allocated_bytes()
+    scan = table.scan(threads=2)
+    assert len(scan.splits()) == 2
+    reader = scan.to_reader() if way == "to_reader" else pa.RecordBatchReader.from_stream(scan)
+    found = most = 0
+    for batch in reader:
+        if not found:
+            _wait_until_still()
+        found += batch.num_rows
+        del batch
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert found == 2 * rows_of_split
+    assert most < written.nbytes  # half of the rows; without a bound the first batch leaves nearly all of them ready
+
+
+def _wait_until_still() -> None:
+    """Wait until the threads that read have allocated nothing more for a while."""
+    seen, still = -1, 0
+    while still < 20:
+        time.sleep(0.02)
+        now = pa.total_allocated_bytes()
+        still = still + 1 if now == seen else 0
+        seen = now
 
 
 def test_an_error_of_a_split_is_raised(warehouse: str) -> None:
