@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.metastore.hive_client import HiveClient, HiveRefusalError, address_of, records, settings_of, user
 from paimon_spark.metastore.hive_table import column_record
 
@@ -68,7 +69,8 @@ class IcebergHive:
             new_database: where a database that is made lies.
 
         Raises:
-            PaimonError: the metastore cannot be reached, or refuses.
+            PaimonError: the metastore cannot be reached, or refuses; or another kind of table has the name
+                (# Java: it becomes the entry).
         """
         for database in self.databases:
             self._make_database(database, new_database)
@@ -101,11 +103,17 @@ class IcebergHive:
 
     def _found(self, database: str) -> Any:
         try:
-            return self.client.call("get_table", database, self.table)
+            found = self.client.call("get_table", database, self.table)
         except HiveRefusalError as error:
             if error.kind == _MISSING:
                 return None
             raise
+        if found.parameters.get("table_type", "").upper() not in ("ICEBERG", "PAIMON"):
+            raise UnsupportedError(
+                f"The Hive metastore has another table {database}.{self.table}, which an entry of Iceberg would replace. "
+                f"Give the entry another name with '{_PREFIX}database' or '{_PREFIX}table'."
+            )
+        return found
 
     def _made(self, database: str, fields: tuple[DataField, ...], metadata: str) -> Any:
         hive, now = records(), int(time.time())

@@ -13,7 +13,7 @@ import paimon_spark
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
-from paimon_spark.metastore.hive_client import HiveClient, address_of
+from paimon_spark.metastore.hive_client import HiveClient, address_of, records
 from paimon_spark.metastore.iceberg_hive import IcebergHive
 from tests.support.hive_server import HiveProxy, HiveServer, hive_proxy
 from tests.support.iceberg import SCHEMA, row, rows, store_table
@@ -80,6 +80,23 @@ def test_a_commit_stands_while_the_metastore_is_down_and_the_next_one_repairs(
     table.append([row(3, "c")])
     assert read(proxy, "down") == rows(table.scan().to_arrow())
     assert len(read(proxy, "down")) == 3
+
+
+def test_a_table_of_another_kind_is_left_as_it_is(
+    tmp_path: Path, proxy: HiveProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, hive = HiveClient(address_of({"hive.metastore.uris": proxy.uri})), records()
+    client.call("create_database", hive.Database(name="theirs", locationUri=f"{tmp_path}/theirs", parameters={}))
+    columns = [hive.FieldSchema(name="x", type="int")]
+    sd = hive.StorageDescriptor(location=f"{tmp_path}/theirs/own", cols=columns, serdeInfo=hive.SerDeInfo())
+    own = hive.Table(tableName="own", dbName="theirs", sd=sd, partitionKeys=[], parameters={"EXTERNAL": "TRUE"})
+    client.call("create_table", own)
+    named = {"metadata.iceberg.database": "theirs", "metadata.iceberg.table": "own"}
+    assert new_table(tmp_path, proxy, "kind", **named).append([row(1, "a")]).snapshot_id == 1
+    assert "The Hive metastore has another table theirs.own" in caplog.text
+    found = entry(proxy, "own", "theirs")
+    assert [column.name for column in found.sd.cols] == ["x"]
+    assert "metadata_location" not in found.parameters
 
 
 def test_names_and_settings_of_the_entries_are_options(tmp_path: Path, proxy: HiveProxy) -> None:
