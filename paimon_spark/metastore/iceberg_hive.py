@@ -110,7 +110,7 @@ class IcebergHive:
             raise
         if found.parameters.get("table_type", "").upper() not in ("ICEBERG", "PAIMON"):
             raise UnsupportedError(
-                f"The Hive metastore has another table {database}.{self.table}, which an entry of Iceberg would replace. "
+                f"The Hive metastore has another table {database}.{self.table}, which Iceberg's entry would replace. "
                 f"Give the entry another name with '{_PREFIX}database' or '{_PREFIX}table'."
             )
         return found

@@ -127,6 +127,10 @@ class TokenFileIO(FileIO):
         """Delete a directory if nothing is in it."""
         return self.now.delete_empty_directory(path)
 
+    def delete_empty_tree(self, path: str) -> bool:
+        """Delete directories without files."""
+        return self.now.delete_empty_tree(path)
+
     @property
     def unsafe_rename(self) -> bool:  # type: ignore[override]
         """Whether files may be created without the store's promise."""

@@ -230,6 +230,10 @@ class ConfinedFileIO(FileIO):
         """Delete a directory if nothing is in it and it is one of the table."""
         return self._is_inside(path) and self.inner.delete_empty_directory(path)
 
+    def delete_empty_tree(self, path: str) -> bool:
+        """Delete directories without files, inside the table only."""
+        return self._is_inside(path) and self.inner.delete_empty_tree(path)
+
     def leads_out(self, path: str) -> bool:
         """Whether a directory is a link, or behind one, that leads to none of the places."""
         return not any(

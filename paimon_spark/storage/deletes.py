@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from paimon_spark.storage import silence
+from paimon_spark.storage.directory_markers import NO_DIRECTORIES
 
 BULK: Final = frozenset({"s3", "gs", "oss"})
 """Schemes whose stores delete many objects with one request."""
@@ -82,6 +83,44 @@ def _delete_tree_of_blobs(store: Any, key: str) -> None:
     for name in [*sorted(directories, reverse=True), key.rstrip("/")]:
         with contextlib.suppress(FileNotFoundError):  # only a part of names
             store.rm_file(name)
+
+
+def empty_tree(opened: Callable[[], tuple[Any, str]], scheme: str) -> bool:
+    """Delete a directory and those below it where no file is in them; return whether it is gone.
+
+    What is no directory is not touched, so a file that is put there meanwhile stays.
+
+    Args:
+        opened: opens the store, and gives the key.
+        scheme: in fsspec's spelling.
+    """
+    store = None
+    try:
+        store, key = opened()
+        if silence.rests(store):
+            return False
+        if scheme in NO_DIRECTORIES:
+            delete_markers(store, key)
+            if scheme == "abfs" and not any(name.rstrip("/") != key.rstrip("/") for name in store.find(key)):
+                store.rm_file(key.rstrip("/"))  # its own, which a listing of what is below does not show
+        else:
+            _delete_directories(store, key)
+        gone = not store.exists(key)
+    except FileNotFoundError:
+        return True
+    except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+        silence.noticed(store, error)
+        return False
+    silence.answered(store)
+    return gone
+
+
+def _delete_directories(store: Any, key: str) -> None:
+    found = store.find(key, withdirs=True, detail=True)
+    below = [name for name in found if found[name]["type"] == "directory" and name.rstrip("/") != key.rstrip("/")]
+    for name in [*sorted(below, reverse=True), key]:
+        if not store.ls(name, detail=False):
+            store.rmdir(name)
 
 
 def delete_markers(store: Any, key: str) -> None:

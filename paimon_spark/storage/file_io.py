@@ -178,6 +178,10 @@ class FileIO(abc.ABC):
         """Delete a directory if nothing is in it; return whether it was (stores without directories leave it)."""
         return False
 
+    def delete_empty_tree(self, path: str) -> bool:
+        """Delete a directory and those below it where no file is in them; return whether it is gone."""
+        raise NotImplementedError
+
     def leads_out(self, path: str) -> bool:
         """Whether a directory leads out of what may be deleted (`confinement`); never where all may be."""
         return False
@@ -270,6 +274,10 @@ class LocalFileIO(FileIO):
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; the operating system refuses others."""
         return local_files.delete_empty(local_files.local_path(path))
+
+    def delete_empty_tree(self, path: str) -> bool:
+        """Delete directories without files; of a link the link."""
+        return local_files.delete_empty_tree(local_files.local_path(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +408,11 @@ class FsspecFileIO(FileIO):
         """Delete, ignoring what the store says."""
         KEPT.drop_below(self, path) if recursive else KEPT.drop(self, [path])
         return deletes.quietly(lambda: (self.filesystem(path), self._key(path)), self.scheme, recursive=recursive)
+
+    def delete_empty_tree(self, path: str) -> bool:
+        """Delete directories without files, or the objects that stand for them (`directory_markers`)."""
+        KEPT.drop_below(self, path)
+        return deletes.empty_tree(lambda: (self.filesystem(path), self._key(path)), self.scheme)
 
     def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many objects: a thousand with one request where the store can, else several at once."""

@@ -178,6 +178,23 @@ def delete_empty(path: str) -> bool:
     return True
 
 
+def delete_empty_tree(path: str) -> bool:
+    """Delete a directory and those below it where no file is in them; of a link the link. Return whether it is gone."""
+    try:
+        if os.path.islink(path):
+            os.unlink(path)
+            return True
+        with os.scandir(path) as entries:
+            below = [entry.path for entry in entries if entry.is_dir() or entry.is_symlink()]
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    for directory in below:
+        delete_empty_tree(directory)
+    return delete_empty(path)
+
+
 @contextlib.contextmanager
 def _written_aside(path: str, data: bytes, *, sync: bool) -> Iterator[str]:
     """A temporary dot-file alongside `path`, named as Java's; gone at the end unless renamed."""

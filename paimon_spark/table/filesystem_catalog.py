@@ -145,10 +145,7 @@ class FilesystemCatalog:
         for table in tables:
             self.drop_table(database, table)
         path = self.database_path(database)
-        for entry in self.file_io.list_names(path):
-            self.file_io.delete_empty_directory(f"{path}/{entry.name}")
-        if not self.file_io.delete_empty_directory(path) and self.is_empty(database):
-            self.file_io.delete_quietly(path, recursive=True)
+        self.file_io.delete_empty_tree(path)  # so a table that somebody makes there meanwhile keeps its files
         if self.file_io.exists(path):
             raise PaimonError(
                 f"Database {database} is not dropped: {path} could not be deleted. See that it can be written and that "

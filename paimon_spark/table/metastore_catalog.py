@@ -150,11 +150,8 @@ class MetastoreCatalog(FilesystemCatalog):
             self.drop_table(database, table)
         location = self._location(database)
         self.metastore.drop_database(database)
-        store = self._store(location)
-        if store.delete_empty_directory(location) or is_root(location):
-            return
-        if not store.list_names(location):  # an object that stands for a directory, which Hive's metastore makes
-            store.delete_quietly(location, recursive=True)
+        if not is_root(location):
+            self._store(location).delete_empty_tree(location)
 
     def is_empty(self, database: str) -> bool:
         """Return whether a database has no table, no view, and nothing else that has a name."""

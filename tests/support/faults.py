@@ -95,3 +95,6 @@ class FaultyFileIO(FileIO):
 
     def delete_empty_directory(self, path: str) -> bool:
         return self._call("delete_empty_directory", lambda: self.inner.delete_empty_directory(path))
+
+    def delete_empty_tree(self, path: str) -> bool:
+        return self._call("delete_empty_tree", lambda: self.inner.delete_empty_tree(path))

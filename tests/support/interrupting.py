@@ -25,7 +25,7 @@ from tests.support.seeds import chance
 Operation = Callable[[Path], object]
 """Works in a directory that holds tables."""
 CALLS = (*sorted(READS), "open_output", "write_bytes", "create_exclusive", "mkdirs", "rename", "delete_quietly")
-CALLS += ("delete_files", "delete_empty_directory")
+CALLS += ("delete_files", "delete_empty_directory", "delete_empty_tree")
 
 
 @contextlib.contextmanager
