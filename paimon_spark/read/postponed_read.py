@@ -59,13 +59,13 @@ class PostponedSplit(DataSplit):
     """(i, n): the rows of those buckets whose number modulo n is i."""
 
     @property
-    def real(self) -> list[tuple[SplitFile, ...]]:
+    def real(self) -> list[Sequence[SplitFile]]:
         """Files of the real buckets, by bucket."""
         ends = [0, *accumulate(self.real_counts)]
         return [self.files[start:end] for start, end in pairwise(ends)]
 
     @property
-    def postponed(self) -> tuple[SplitFile, ...]:
+    def postponed(self) -> Sequence[SplitFile]:
         """Postponed files, writer by writer, each in the order of writing."""
         return self.files[sum(self.real_counts) :]
 

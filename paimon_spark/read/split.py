@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from paimon_spark.read.packed_files import from_wire, to_wire
 from paimon_spark.spec.file_names import data_file_format
 from paimon_spark.table.deletion_vectors import VectorLocation
 from paimon_spark.table.file_indexes import IndexLocation
@@ -126,7 +127,8 @@ class DataSplit:
     """Serialized BinaryRow of the partition values."""
     bucket: int
     total_buckets: int
-    files: tuple[SplitFile, ...]
+    files: Sequence[SplitFile]
+    """A tuple, or what is equal to it: files of a large plan are packed."""
     raw_convertible: bool
     """The files are read one after the other, with no merging and no deletes to drop."""
     branch: str | None = None
@@ -143,15 +145,15 @@ class DataSplit:
         return sum(file.size // file.share for file in self.files)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as flat tuples; the directory that files share is written once."""
+        """Pickle as columns; what files share is written once."""
         position = self.partition, self.bucket, self.total_buckets
         head = (self.snapshot_id, *position, self.raw_convertible, self.branch)
-        return _restored_split, (head, tuple(map(tuple, self.files)))
+        return _restored_split, (*head, *to_wire(self.files))
 
 
-def _restored_split(head: tuple[Any, ...], files: tuple[tuple[Any, ...], ...]) -> DataSplit:
-    snapshot_id, partition, bucket, total_buckets, raw_convertible, branch = head
-    restored = tuple(map(SplitFile._make, files))
+def _restored_split(*values: Any) -> DataSplit:
+    snapshot_id, partition, bucket, total_buckets, raw_convertible, branch, count, columns = values
+    restored = tuple(map(SplitFile._make, from_wire(count, columns)))
     return DataSplit(snapshot_id, partition, bucket, total_buckets, restored, raw_convertible, branch)
 
 
@@ -165,16 +167,16 @@ class DiffSplit(DataSplit):
     """How many of the rest belong to each bucket of the later state."""
 
     @property
-    def before(self) -> list[tuple[SplitFile, ...]]:
+    def before(self) -> list[Sequence[SplitFile]]:
         """Files of the earlier state, by bucket."""
         return self._parts()[: len(self.before_counts)]
 
     @property
-    def after(self) -> list[tuple[SplitFile, ...]]:
+    def after(self) -> list[Sequence[SplitFile]]:
         """Files of the later state, by bucket."""
         return self._parts()[len(self.before_counts) :]
 
-    def _parts(self) -> list[tuple[SplitFile, ...]]:
+    def _parts(self) -> list[Sequence[SplitFile]]:
         ends = [0, *accumulate((*self.before_counts, *self.after_counts))]
         return [self.files[start:end] for start, end in pairwise(ends)]
 

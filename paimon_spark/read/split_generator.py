@@ -7,7 +7,9 @@ Runs on the driver.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy.typing as npt
 from paimon_spark.read.data_evolution import groups_of_rows
 from paimon_spark.read.index_pruning import WITH_ROWS
 from paimon_spark.read.key_ranks import key_ranks
+from paimon_spark.read.packed_files import FileBlock, PackedFiles
 from paimon_spark.read.pruning import bucket_groups
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
 from paimon_spark.read.split import DataSplit, SplitFile
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 Positions = npt.NDArray[np.int64]
 
 _FILES_AT_ONCE = 20_000
+_MANY_FILES = 20_000
+"""Files of a plan, from which on they are packed."""
+_FILES_OF_BLOCK = 4_000
 _MOST_SMALL_SLICES = 16
 _SMALL_SLICE_BYTES = 4 << 20
 """Slices below this size are at most so many of a file."""
@@ -62,52 +68,78 @@ def generate_splits(
 ) -> list[DataSplit]:
     """Cut the files of every bucket into splits, buckets in the order in which they appear."""
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
-    one_row_per_key = table.options.one_row_per_key_above_level_0
-    target = table.options.split_target_size_bytes
-    cost = table.options.split_open_file_cost_bytes
-    count_blobs = counts_blobs(table.options)
-    share = (
-        fair_share(_weighed(files, count_blobs=count_blobs), target, cost, parallelism) if parallelism > 1 else target
-    )
+    target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
+    sizes = _weighed(files, count_blobs=counts_blobs(table.options))
+    share = fair_share(sizes, target, cost, parallelism) if parallelism > 1 else target
+    packs = len(files) >= _MANY_FILES
     result: list[DataSplit] = []
-    ranks = None
-    for group, bucket in _files_of(table, files, groups, vectors):
-        if table.schema.kind.has_data_evolution:
-            bins = _data_evolution_bins(bucket, share, cost, count_blobs=count_blobs)
-        elif not table.schema.kind.is_keyed:
-            bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
-        elif is_raw_bucket(bucket, one_row_per_key=one_row_per_key):
-            bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
-        else:
-            if ranks is None:
-                ranks = key_ranks(
-                    table, files.file_values("_MIN_KEY"), files.file_values("_MAX_KEY"), files.schema_ids.tolist()
-                )
-            sections = sections_of(bucket, ranks[0][group], ranks[1][group])
-            packed = pack_ordered(sections, lambda s: max(sum(f.size for f in s), cost), target)
-            flat = [[file for section in sections_here for file in section] for sections_here in packed]
-            bins = [(b, len(b) == 1 and has_no_deletes(b[0])) for b in flat]
-        first = group[0]
-        partition, bucket_id = files.partitions[first], int(files.buckets[first])
-        total = int(files.total_buckets[first])
-        result.extend(DataSplit(snapshot_id, partition, bucket_id, total, _slim(b, raw), raw) for b, raw in bins)
+    for some in _some_at_once(groups):
+        these = files.take(list(chain.from_iterable(some)))
+        made = split_files(table, these, vectors)
+        ranks = _LazyRanks(table, made)
+        partitions, buckets, totals = these.partitions, these.buckets.tolist(), these.total_buckets.tolist()
+        pending: list[DataSplit] = []
+        first = waiting = 0
+        for group in some:
+            head = (snapshot_id, partitions[first], buckets[first], totals[first])
+            bins = _bins(table, made, slice(first, first + len(group)), ranks, target, share)
+            pending.extend(DataSplit(*head, _slim(files_, raw), raw) for files_, raw in bins)
+            first += len(group)
+            waiting += len(group)
+            if packs and waiting >= _FILES_OF_BLOCK:
+                result.extend(_packed(pending))
+                pending, waiting = [], 0
+        result.extend(_packed(pending) if packs and pending else pending)
     return result
 
 
-def _files_of(
-    table: FileStoreTable, files: ManifestColumns, groups: Sequence[list[int]], vectors: Vectors
-) -> Iterator[tuple[list[int], list[SplitFile]]]:
-    """Yield the positions and the files of each bucket; files of some buckets are made at a time."""
-    at = 0
-    while at < len(groups):
-        some = [groups[at]]
-        count = len(groups[at])
-        while (at := at + 1) < len(groups) and count < _FILES_AT_ONCE:
-            some.append(groups[at])
-            count += len(groups[at])
-        made = iter(split_files(table, files.take(list(chain.from_iterable(some))), vectors))
-        for group in some:
-            yield group, list(islice(made, len(group)))
+def _bins(
+    table: FileStoreTable, made: Sequence[SplitFile], at: slice, ranks: _LazyRanks, target: int, share: int
+) -> list[tuple[Sequence[SplitFile], bool]]:
+    """Return the files of each split of one bucket, and whether they are read without merging."""
+    bucket, cost = made[at], table.options.split_open_file_cost_bytes
+    if table.schema.kind.has_data_evolution:
+        return _data_evolution_bins(bucket, share, cost, count_blobs=counts_blobs(table.options))
+    if not table.schema.kind.is_keyed:
+        return [(files, True) for files in _append_bins(bucket, target, share, cost)]
+    if is_raw_bucket(bucket, one_row_per_key=table.options.one_row_per_key_above_level_0):
+        return [(files, True) for files in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
+    low, high = ranks.found
+    sections = sections_of(bucket, low[at], high[at])
+    packed = pack_ordered(sections, lambda s: max(sum(f.size for f in s), cost), target)
+    flat = [list(chain.from_iterable(sections_here)) for sections_here in packed]
+    return [(files, len(files) == 1 and has_no_deletes(files[0])) for files in flat]
+
+
+@dataclass
+class _LazyRanks:
+    """The ranks of the keys of some files, once a bucket asks for them."""
+
+    table: FileStoreTable
+    files: Sequence[SplitFile]
+
+    @cached_property
+    def found(self) -> tuple[Positions, Positions]:
+        low, high = [file.min_key for file in self.files], [file.max_key for file in self.files]
+        return key_ranks(self.table, low, high, [file.schema_id for file in self.files])
+
+
+def _some_at_once(groups: Sequence[list[int]]) -> Iterator[Sequence[list[int]]]:
+    """Yield buckets of so many files that making them together is quick, and does not take much memory."""
+    start = count = 0
+    for end, group in enumerate(groups, 1):
+        count += len(group)
+        if count >= _FILES_AT_ONCE or end == len(groups):
+            yield groups[start:end]
+            start, count = end, 0
+
+
+def _packed(splits: Sequence[DataSplit]) -> list[DataSplit]:
+    """Return the same splits, whose files lie in one block."""
+    block = FileBlock([file for split in splits for file in split.files])
+    counts = [len(split.files) for split in splits]
+    packed = map(PackedFiles, repeat(block), accumulate(counts, initial=0), counts)
+    return [replace(split, files=files) for split, files in zip(splits, packed, strict=True)]
 
 
 def _weighed(files: ManifestColumns, *, count_blobs: bool) -> Positions:
@@ -139,7 +171,7 @@ def counts_blobs(options: CoreOptions) -> bool:
 
 def _data_evolution_bins(
     files: Sequence[SplitFile], share: int, cost: int, *, count_blobs: bool
-) -> list[tuple[list[SplitFile], bool]]:
+) -> list[tuple[Sequence[SplitFile], bool]]:
     """Pack the files of a bucket by row ids; files that hold columns of the same rows stay together."""
 
     def weight(group: Sequence[SplitFile]) -> int:

@@ -1,0 +1,72 @@
+"""Files of splits as columns: what comes back is what went in, and it is small."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_spark.read import split_generator
+from paimon_spark.read.packed_files import FileBlock, PackedFiles, from_wire, to_wire
+from paimon_spark.read.split import SplitFile
+from paimon_spark.table.deletion_vectors import VectorLocation
+from tests.support.plans import plan_of
+from tests.support.synthetic import metadata_table
+
+_UUIDS = st.uuids(version=4).map(str)
+_NAMES = st.one_of(
+    st.builds("data-{}-{}.parquet".format, _UUIDS, st.integers(0, 20)),
+    st.builds("{}{}".format, _UUIDS, st.text("-abc.", max_size=3)),
+    st.text("-0af.", min_size=1, max_size=40),
+    st.just("data-2D988891-69ED-4613-BB70-733C0B662C30-0.orc"),
+)
+_NUMBERS = st.integers(-(2**63), 2**63 - 1)
+_FILES = st.builds(
+    SplitFile,
+    name=_NAMES,
+    directory=st.sampled_from(["/w/t/bucket-0/", "s3://other/"]),
+    format=st.sampled_from(["parquet", "orc"]),
+    size=_NUMBERS,
+    row_count=st.integers(0, 3),
+    level=st.integers(0, 5),
+    min_seq=_NUMBERS,
+    max_seq=_NUMBERS,
+    schema_id=st.integers(0, 1),
+    delete_row_count=st.none() | st.integers(0, 2),
+    min_key=st.binary(max_size=3),
+    max_key=st.binary(min_size=2, max_size=2),
+    row_groups=st.none() | st.just((1, 3)),
+    write_cols=st.none() | st.just(("a", "b")),
+    deletion_vector=st.none() | st.just(VectorLocation("/w/t/index/i", 1, 2)),
+    created_millis=st.integers(0, 2),
+)
+
+
+@given(st.lists(_FILES, min_size=1, max_size=6))
+def test_what_comes_back_is_what_went_in(files: list[SplitFile]) -> None:
+    count, columns = pickle.loads(pickle.dumps(to_wire(files)))
+    assert [SplitFile._make(file) for file in from_wire(count, columns)] == files
+    block = FileBlock(files)
+    for start in range(len(files)):
+        packed = PackedFiles(block, start, len(files) - start)
+        assert packed == tuple(files[start:]) == tuple(packed)
+        assert packed[-1] == files[-1]
+        assert packed[1:] == tuple(files[start + 1 :])
+
+
+@pytest.mark.parametrize(("primary_key", "most"), [(False, 85), (True, 95)])
+def test_a_large_plan_travels_in_few_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, primary_key: bool, most: int
+) -> None:
+    table = metadata_table(tmp_path / "t", manifests=40, files=50, primary_key=primary_key, manifests_per_day=4)
+    plain = plan_of(table).splits
+    monkeypatch.setattr(split_generator, "_MANY_FILES", 100)
+    monkeypatch.setattr(split_generator, "_FILES_OF_BLOCK", 150)
+    packed = plan_of(table).splits
+    assert packed == plain
+    assert any(isinstance(split.files, PackedFiles) for split in packed)
+    assert len(pickle.dumps(packed)) < most * 2000
+    assert pickle.loads(pickle.dumps(packed)) == plain
