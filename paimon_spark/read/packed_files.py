@@ -8,19 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.spec.manifest_columns import Constant
 
-if TYPE_CHECKING:
-    from paimon_spark.read.split import SplitFile
-
+_File = TypeVar("_File", bound=tuple[Any, ...])
+"""A file as a named tuple: `split.SplitFile`."""
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _UUID_CHARACTERS = 36
 _UUID_BYTES = 16
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
 _BETWEEN = "/"
 """Stands between names: no name has it."""
 
@@ -29,19 +29,19 @@ WireColumn = tuple[Any, ...] | list[Any]
 """A tuple of the values, of one if they are equal; a list of the parts of names or keys."""
 
 
-class FileBlock:
+class FileBlock(Generic[_File]):
     """The files of neighbouring splits, column by column; they are made again while somebody looks at them."""
 
     __slots__ = ("_columns", "_count", "_make")
-    _shown: tuple[FileBlock, list[SplitFile]] | None = None
+    _shown: tuple[FileBlock[Any], list[Any]] | None = None
     """The block that was looked at last: splits are looked at in their order."""
 
-    def __init__(self, files: Sequence[SplitFile]) -> None:
-        self._make = type(files[0])._make
+    def __init__(self, files: Sequence[_File]) -> None:
+        self._make: Any = type(files[0])._make  # type: ignore[attr-defined]
         self._count = len(files)
         self._columns = tuple(map(_column, zip(*files, strict=True)))
 
-    def files(self) -> list[SplitFile]:
+    def files(self) -> list[_File]:
         """Return all files of the block."""
         shown = FileBlock._shown
         if shown is None or shown[0] is not self:
@@ -50,25 +50,25 @@ class FileBlock:
         return shown[1]
 
 
-class PackedFiles(Sequence["SplitFile"]):
+class PackedFiles(Sequence[_File]):
     """The files of one split, which lie in a block; equal to a tuple of the same files."""
 
     __slots__ = ("_block", "_count", "_start")
 
-    def __init__(self, block: FileBlock, start: int, count: int) -> None:
+    def __init__(self, block: FileBlock[_File], start: int, count: int) -> None:
         self._block, self._start, self._count = block, start, count
 
     def __len__(self) -> int:
         return self._count
 
     @overload
-    def __getitem__(self, index: int) -> SplitFile: ...
+    def __getitem__(self, index: int) -> _File: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[SplitFile, ...]: ...
-    def __getitem__(self, index: int | slice) -> SplitFile | tuple[SplitFile, ...]:
+    def __getitem__(self, index: slice) -> tuple[_File, ...]: ...
+    def __getitem__(self, index: int | slice) -> _File | tuple[_File, ...]:
         return self._tuple()[index]
 
-    def __iter__(self) -> Iterator[SplitFile]:
+    def __iter__(self) -> Iterator[_File]:
         return iter(self._tuple())
 
     def __eq__(self, other: object) -> bool:
@@ -80,14 +80,15 @@ class PackedFiles(Sequence["SplitFile"]):
     def __repr__(self) -> str:
         return repr(self._tuple())
 
-    def _tuple(self) -> tuple[SplitFile, ...]:
+    def _tuple(self) -> tuple[_File, ...]:
         return tuple(self._block.files()[self._start : self._start + self._count])
 
 
 def _column(values: tuple[Any, ...]) -> _Column:
     if values.count(values[0]) == len(values):
         return Constant(values[0])
-    return np.array(values, dtype=np.int64) if all(type(value) is int for value in values) else values
+    fits = all(type(value) is int and _LEAST <= value <= _GREATEST for value in values)
+    return np.array(values, dtype=np.int64) if fits else values
 
 
 def _values(column: _Column, count: int) -> Sequence[Any] | repeat[Any]:
@@ -96,7 +97,7 @@ def _values(column: _Column, count: int) -> Sequence[Any] | repeat[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
-def to_wire(files: Sequence[SplitFile]) -> tuple[int, tuple[WireColumn, ...]]:
+def to_wire(files: Sequence[_File]) -> tuple[int, tuple[WireColumn, ...]]:
     """Return what a split pickles of its files: their number and columns, with names and keys made short."""
     columns = zip(*files, strict=True)
     return len(files), tuple(map(_to_wire, columns))

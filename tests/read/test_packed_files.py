@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from paimon_spark.read import split_generator
 from paimon_spark.read.packed_files import FileBlock, PackedFiles, from_wire, to_wire
 from paimon_spark.read.split import SplitFile
+from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.table.deletion_vectors import VectorLocation
 from tests.support.plans import plan_of
 from tests.support.synthetic import metadata_table
@@ -70,3 +72,20 @@ def test_a_large_plan_travels_in_few_bytes(
     assert any(isinstance(split.files, PackedFiles) for split in packed)
     assert len(pickle.dumps(packed)) < most * 2000
     assert pickle.loads(pickle.dumps(packed)) == plain
+
+
+def test_work_grows_with_the_files_not_with_files_times_buckets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = metadata_table(tmp_path / "t", manifests=40, files=50, primary_key=True, manifests_per_day=1)
+    made = []
+    own = ManifestColumns._list
+
+    def counted(self: ManifestColumns, name: str) -> list[Any]:
+        made.append(len(self))
+        return own(self, name)
+
+    monkeypatch.setattr(ManifestColumns, "_list", counted)
+    plan = plan_of(table)
+    assert len({(split.partition, split.bucket) for split in plan.splits}) == 400
+    assert sum(made) < 60 * 2000, "24 columns of all files when this was written; 800 more where each bucket made two"
