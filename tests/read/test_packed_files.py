@@ -88,4 +88,4 @@ def test_work_grows_with_the_files_not_with_files_times_buckets(
     monkeypatch.setattr(ManifestColumns, "_list", counted)
     plan = plan_of(table)
     assert len({(split.partition, split.bucket) for split in plan.splits}) == 400
-    assert sum(made) < 60 * 2000, "24 columns of all files when this was written; 800 more where each bucket made two"
+    assert sum(made) < 60 * 2000, "24 columns of all files when this was written; 425 where each bucket made one"
