@@ -22,7 +22,7 @@ _UUID_CHARACTERS = 36
 _UUID_BYTES = 16
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _BETWEEN = "/"
-"""Stands between names: no name has it."""
+"""Stands between names of files: none has it."""
 
 _Column = Constant | tuple[Any, ...] | npt.NDArray[Any]
 WireColumn = tuple[Any, ...] | list[Any]
@@ -110,6 +110,8 @@ def from_wire(count: int, columns: Sequence[WireColumn]) -> Iterator[tuple[Any, 
 
 def _to_wire(values: tuple[Any, ...]) -> WireColumn:
     first = values[0]
+    if len(values) > 1 and values.count(first) == len(values):
+        return values[:1]
     if isinstance(first, str):
         return _short_names(values) or _short(values)
     if isinstance(first, bytes) and first:
@@ -138,6 +140,8 @@ def _short_names(names: Sequence[str]) -> list[Any] | None:
         return None
     ids = bytes.fromhex("".join([name[start:end] for name in names]).replace("-", ""))
     tails = [name[end:] for name in names]
+    if any(_BETWEEN in tail for tail in tails):  # a directory
+        return None
     backwards = [tail[::-1] for tail in tails]
     after = tails[0][len(tails[0]) - _common(min(backwards), max(backwards)) :]
     if ids == ids[:_UUID_BYTES] * len(names):

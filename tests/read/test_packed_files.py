@@ -18,6 +18,7 @@ from paimon_spark.table.deletion_vectors import VectorLocation
 from tests.support.plans import plan_of
 from tests.support.synthetic import metadata_table
 
+_ONE = "1d988891-69ed-4613-bb70-733c0b662c30"
 _UUIDS = st.uuids(version=4).map(str)
 _NAMES = st.one_of(
     st.builds("data-{}-{}.parquet".format, _UUIDS, st.integers(0, 20)),
@@ -29,7 +30,7 @@ _NUMBERS = st.integers(-(2**63), 2**63 - 1)
 _FILES = st.builds(
     SplitFile,
     name=_NAMES,
-    directory=st.sampled_from(["/w/t/bucket-0/", "s3://other/"]),
+    directory=st.sampled_from(["/w/t/bucket-0/", "s3://other/", f"/wh/{_ONE}/t/bucket-0/", f"/wh/{_ONE}/ext/b/"]),
     format=st.sampled_from(["parquet", "orc"]),
     size=_NUMBERS,
     row_count=st.integers(0, 3),
