@@ -12,6 +12,7 @@ from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_g
 from paimon_spark.metastore.rest_client import RestClient
 from paimon_spark.metastore.rest_files import TokenFileIO
 from paimon_spark.metastore.rest_table import Served, ServedTable, catalog_root, object_name, schema_json
+from paimon_spark.spec.function import Function
 from paimon_spark.spec.view import View, ViewChange
 
 if TYPE_CHECKING:
@@ -181,6 +182,37 @@ class RestMetastore(Metastore):
         if self.has_table(to_database, to_view):
             return False
         return self._renamed("views", _identifier(database, view), _identifier(to_database, to_view))
+
+    def functions(self, database: str) -> list[str]:
+        """Names of the functions of a database.
+
+        Raises:
+            PaimonError: there is no such database.
+        """
+        try:
+            return [str(name) for name in self.client.listed("functions", "databases", database, "functions")]
+        except CatalogServerError as error:
+            if error.status == 404:
+                raise PaimonError(f"Database {database} does not exist.") from None
+            raise
+
+    def function(self, database: str, name: str) -> Function | None:
+        """Look for a function; None where it is not there."""
+        try:
+            answer = self.client.get("databases", database, "functions", name)
+        except CatalogServerError as error:
+            if error.status == 404:
+                return None
+            raise
+        return Function.of(answer, where=f"the REST catalog's answer for function {database}.{name}")
+
+    def add_function(self, database: str, name: str, function: Function) -> bool:
+        """Let the server add a function; False where another one had the name first."""
+        return self._added(database, "functions", function.to_json_object(name))
+
+    def drop_function(self, database: str, name: str) -> bool:
+        """Let the server remove a function; return whether it was there."""
+        return self._is_found(self.client.delete, "databases", database, "functions", name)
 
     def check_schema(self, schema: TableSchema) -> None:
         """The server keeps every schema, or says why not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from paimon_spark.errors import SchemaError
 from paimon_spark.maintain.refs.branches import create_branch, delete_branch
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.maintain.refs.tags import create_tag
-from paimon_spark.spec.data_types import IntType
+from paimon_spark.spec.data_types import DataField, IntType
+from paimon_spark.spec.function import Function, sql_definition
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.table.catalog_functions import create_function, drop_function, find_function, functions_of
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import AddColumn, SetOption
@@ -91,6 +94,29 @@ def test_we_read_and_change_what_java_makes(java: Any, ours: FilesystemCatalog) 
         ours.create_table("o", "theirs", SCHEMA)
     java.drop("o.theirs")
     assert ours.tables("o") == []
+
+
+def test_java_reads_our_functions_and_we_its(java: Any, ours: FilesystemCatalog) -> None:
+    inputs = (DataField(0, "x", IntType()), DataField(1, "y", IntType(), "the y", default_value="10"))
+    options = {"spark.sql-function.is-query": "false", "catalogAndNamespace.part.1": "o"}
+    result = (DataField(0, "scaled", IntType()),)
+    made = Function(inputs, result, False, sql_definition("x * y"), "scales", options)
+    assert create_function(ours, "o", "scaled", made)
+    assert not create_function(ours, "o", "scaled", made)
+    found = java.function("o.scaled")
+    assert found == made.to_json_object("scaled")
+    for name, definition in (
+        ("sql", {"type": "sql", "definition": "1"}),
+        ("lambda", {"type": "lambda", "definition": "() -> 1", "language": "JAVA"}),
+    ):
+        java.create_function(f"o.of_{name}", {**found, "name": f"of_{name}", "definitions": {"spark": definition}})
+        assert find_function(ours, "o", f"of_{name}") == replace(made, definitions={"spark": definition})
+    assert java.functions("o") == functions_of(ours, "o") == ["of_lambda", "of_sql", "scaled"]
+    java.drop_function("o.scaled")
+    assert find_function(ours, "o", "scaled") is None
+    for name in functions_of(ours, "o"):
+        assert drop_function(ours, "o", name)
+    assert java.functions("o") == []
 
 
 def test_ours_and_javas_commits_race_and_none_is_lost(java: Any, ours: FilesystemCatalog) -> None:

@@ -126,7 +126,7 @@ def _spark_jars():
 
 
 def _classes(jars):
-    srcs = [os.path.join(HERE, f"PaimonOracle{part}.java") for part in ("", "Extras", "Views")]
+    srcs = [os.path.join(HERE, f"PaimonOracle{part}.java") for part in ("", "Extras", "Views", "Functions")]
     h = hashlib.sha256("\n".join(os.path.basename(j) for j in jars).encode())
     for s in srcs:
         with open(s, "rb") as f:
@@ -138,7 +138,7 @@ def _classes(jars):
         base = ["javac", "-proc:none", "-nowarn", "-d", tmp, "-cp", os.pathsep.join([*jars, tmp])]
         r = subprocess.run(base + srcs, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if r.returncode:  # an older Paimon: without what does not compile
-            for only in ([srcs[0]], srcs[1:2], srcs[2:]):
+            for only in ([srcs[0]], srcs[1:2], srcs[2:3], srcs[3:]):
                 r = subprocess.run(
                     base + only, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
                 )
@@ -271,9 +271,9 @@ class PaimonOracle:
         self.jvm = self.gw.jvm
         try:
             self.java = self._do(self.jvm.PaimonOracle, self.warehouse, self.tmp, dict(options or {}))
-            self.extras, self._views = (
+            self.extras, self._views, self._functions = (
                 getattr(self.jvm, part)(self.java) if os.path.exists(os.path.join(cp[0], f"{part}.class")) else None
-                for part in ("PaimonOracleExtras", "PaimonOracleViews")
+                for part in ("PaimonOracleExtras", "PaimonOracleViews", "PaimonOracleFunctions")
             )
         except BaseException:
             self.close()
@@ -343,6 +343,21 @@ class PaimonOracle:
 
     def rename_view(self, name, to):
         self._do(self._views.renameView, name, to)
+
+    def create_function(self, name, function):
+        """A function of what Java's CreateFunctionRequest is as JSON."""
+        self._do(self._functions.createFunction, name, json.dumps(function))
+
+    def function(self, name):
+        """What Java's CreateFunctionRequest of a function is as JSON."""
+        return json.loads(self._do(self._functions.function, name))
+
+    def functions(self, database):
+        """Names of the functions of a database, sorted."""
+        return sorted(self._do(self._functions.functions, database))
+
+    def drop_function(self, name):
+        self._do(self._functions.dropFunction, name)
 
     def _path(self):
         return os.path.join(self.tmp, uuid.uuid4().hex)

@@ -282,6 +282,28 @@ def a_catalog_of_a_database() -> None:
         equal(database.execute("SELECT * FROM paimon_distributed_locks").fetchall(), [])
 
 
+def functions_of(database: str) -> None:
+    """Functions of SQL: a query that calls one is planned anew by each action."""
+    spark.sql(f"CREATE FUNCTION {database}.twice(x INT) RETURNS INT RETURN 2 * x")
+    body = f"SELECT sum(k) FROM {database}.t WHERE k > d"
+    spark.sql(f"CREATE FUNCTION {database}.total(d INT) RETURNS BIGINT RETURN {body}")
+    frame = spark.sql(f"SELECT {database}.twice(k) AS k FROM {database}.t")
+    equal(rows(frame), [(2,), (6,)])
+    equal(rows(frame.where("k > 2")), [(6,)])
+    equal(rows(spark.sql(f"SELECT {database}.total(0), {database}.total(1)")), [(4, 3)])
+    spark.sql(f"CREATE OR REPLACE FUNCTION {database}.twice(x INT) RETURNS INT RETURN 20 * x")
+    equal(rows(spark.sql(f"SELECT {database}.twice(k) FROM {database}.t")), [(20,), (60,)])
+    spark.sql(f"INSERT INTO {database}.t SELECT {database}.twice(5)")
+    equal(rows(spark.sql(f"SELECT {database}.total(3)")), [(100,)])
+    spark.sql(f"DELETE FROM {database}.t WHERE k = {database}.twice(5)")
+    spark.sql(f"CREATE TEMPORARY VIEW doubled AS SELECT {database}.twice(k) AS k FROM {database}.t")
+    equal(ids("doubled"), [20, 60])
+    equal(rows(spark.sql(f"SHOW USER FUNCTIONS IN {database}")), [(f"{database}.total",), (f"{database}.twice",)])
+    for name in ("twice", "total"):
+        spark.sql(f"DROP FUNCTION {database}.{name}")
+    fails(AnalysisException, "twice", lambda: spark.sql(f"SELECT {database}.twice(1)").collect())
+
+
 @check
 def a_catalog_of_a_server() -> None:
     """A REST catalog: its server has each commit."""
@@ -297,6 +319,7 @@ def a_catalog_of_a_server() -> None:
     for name in ("t", "streamed"):
         equal(ids(f"served.c.{name}"), [1, 3])
     views_of("served.c")
+    functions_of("served.c")
     for name in ("t", "streamed"):
         spark.sql(f"DROP TABLE served.c.{name}")
     spark.sql("DROP DATABASE served.c")

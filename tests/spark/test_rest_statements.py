@@ -71,6 +71,31 @@ def test_statements_of_every_kind(run: Run, proxy: RestProxy, session: SparkSess
     assert _rows(run, "SELECT count(*) FROM r.s.`t$snapshots`") == [(5,)]
 
 
+def test_functions_cost_a_request_where_one_is_called(run: Run, proxy: RestProxy) -> None:
+    run("CREATE TABLE r.s.t (k INT, v STRING)")
+    run("INSERT INTO r.s.t VALUES (1, 'a')")
+    run("CREATE FUNCTION r.s.twice(x INT) RETURNS INT RETURN abs(x) * 2")
+    plain, calling, twice = [], [], "GET databases/s/functions/twice"
+    for requests, statement in (
+        (
+            plain,
+            "SELECT count(*), max(abs(k)) FROM r.s.t WHERE k IN (1, 2) AND (v LIKE 'a%' OR coalesce(v, 'x') = 'b')",
+        ),
+        (calling, "SELECT r.s.twice(k), r.s.twice(2) FROM r.s.t"),
+        (calling, "SELECT r.s.twice(1)"),
+    ):
+        proxy.taken()
+        assert run(statement).collect()
+        requests += proxy.taken()
+    assert not [request for request in plain if "/functions" in request]
+    of_functions = [request for request in calling if "/functions" in request]
+    assert set(of_functions) == {twice}
+    assert len(of_functions) <= 3
+    proxy.taken()
+    run("DROP FUNCTION r.s.twice")
+    assert proxy.taken() == ["GET databases/s", "DELETE databases/s/functions/twice"]
+
+
 def test_names(run: Run) -> None:
     name = f"a{next(_NUMBERS)}"  # the server keeps the snapshots of a renamed table under its old name
     run(f"CREATE TABLE r.s.{name} AS SELECT 1 AS k")

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.catalog.procedure_calls import ProcedureCatalogProxy, open_table
+from paimon_spark.spark.catalog.sql_functions import SqlFunctionProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.spark_errors import no_such_function, thrown
+from paimon_spark.spark.sql.functions import check_sql
 from paimon_spark.spark.sql.row_functions import FUNCTIONS, REFUSED, Call, RowFunction
+from paimon_spark.spec.function import Function
+from paimon_spark.table.catalog_functions import find_function, functions_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.largest_partition import largest_partition
 
@@ -30,7 +35,7 @@ MAX_PT = "max_pt"
 
 
 class FunctionCatalogProxy(ProcedureCatalogProxy):
-    """The functions of a catalog, in its namespace ``sys``; elsewhere there are none, which Spark wants to hear."""
+    """The functions of a catalog: ours in its namespace ``sys``, in its databases those of SQL that it keeps."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
         *ProcedureCatalogProxy.interfaces,
@@ -39,13 +44,22 @@ class FunctionCatalogProxy(ProcedureCatalogProxy):
 
     def listFunctions(self, namespace: Any) -> JavaObject:
         """SHOW FUNCTIONS."""
-        here = [str(part).lower() for part in namespace] == [SYSTEM_DATABASE]
-        found = [self.gateway.identifier([SYSTEM_DATABASE], name) for name in (MAX_PT, *FUNCTIONS) if here]
+        parts = [str(part) for part in namespace]
+        if [part.lower() for part in parts] == [SYSTEM_DATABASE]:
+            names = [MAX_PT, *FUNCTIONS]
+        else:
+            names = functions_of(self.catalog, parts[0]) if len(parts) == 1 else []
+        found = [self.gateway.identifier(parts, name) for name in names]
         return self.gateway.array("org.apache.spark.sql.connector.catalog.Identifier", found)
 
     def functionExists(self, ident: JavaObject) -> bool:
         """Whether there is such a function; Spark asks for those that are refused by name only if they exist."""
-        return _system_name(ident) in (MAX_PT, *FUNCTIONS, *REFUSED)
+        if _system_name(ident) in (MAX_PT, *FUNCTIONS, *REFUSED):
+            return True
+        found = self._kept(ident)
+        if found is not None:
+            self._just_found[_parts(ident)] = found
+        return found is not None
 
     def loadFunction(self, ident: JavaObject) -> Any:
         """The function of a name in a statement; those that are refused by name say so when their types are known."""
@@ -53,9 +67,27 @@ class FunctionCatalogProxy(ProcedureCatalogProxy):
         if name == MAX_PT:
             return MaxPtProxy(self.gateway, self)
         function = FUNCTIONS.get(name or "") or REFUSED.get(name or "")
-        if function is None:
+        if function is not None:
+            return RowFunctionProxy(self.gateway, self, function)
+        kept = self._just_found.pop(_parts(ident), None) or self._kept(ident)
+        if kept is None:
             raise no_such_function(self.gateway, ident)
-        return RowFunctionProxy(self.gateway, self, function)
+        parts = (self.catalog_name, *_parts(ident))
+        check_sql(kept, parts)
+        return SqlFunctionProxy(self.gateway, self.catalog, parts, kept)
+
+    @cached_property
+    def _just_found(self) -> dict[tuple[str, ...], Function]:
+        """What Spark asked for, and loads next: the server is asked once."""
+        return {}
+
+    def _kept(self, ident: JavaObject) -> Function | None:
+        parts = _parts(ident)
+        return find_function(self.catalog, *parts) if len(parts) == 2 else None
+
+
+def _parts(ident: JavaObject) -> tuple[str, ...]:
+    return (*(str(part) for part in ident.namespace()), str(ident.name()))
 
 
 def _system_name(ident: JavaObject) -> str | None:

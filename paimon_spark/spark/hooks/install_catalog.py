@@ -24,6 +24,7 @@ from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.session.registered import remember_catalog
 from paimon_spark.spark.sql.table_definitions import keeps_format_tables
+from paimon_spark.table.catalog_functions import keeps_functions
 from paimon_spark.table.catalog_views import keeps_views
 from paimon_spark.table.metastore_catalog import open_catalog
 
@@ -59,6 +60,8 @@ def install_catalog(
     state, proxied = java_state(spark), java_proxy(proxy)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
     hooks = (*hooks, (features.VIEWS, java_rules.install_view_columns)) if keeps_views(catalog) else hooks
+    if keeps_functions(catalog):
+        hooks = (*hooks, (features.SQL_FUNCTIONS, java_rules.install_sql_functions))
     if keeps_format_tables(catalog):
         hooks = (*hooks, (features.FORMAT_TABLES, java_rules.install_format_overwrites))
     for feature in (
@@ -68,6 +71,7 @@ def install_catalog(
         features.SMALL_READS,
         features.WRITES,
         features.VIEWS,
+        features.SQL_FUNCTIONS,
         features.FORMAT_TABLES,
     ):
         is_whole(gateway, feature)

@@ -16,6 +16,8 @@
                         the columns of their keys: that is right, and leaves a file of every task in every bucket.
 `ROW_FUNCTIONS`         Functions of the namespace ``sys`` become Spark's own before a query runs
                         (`catalog.scalar_functions`).
+`install_sql_functions` Calls of functions that a catalog keeps become Spark's own calls of functions of SQL
+                        (`catalog.sql_functions`).
 `STREAM_COLUMNS`        Spark pushes neither columns nor filters down into a stream. In the plan of each batch the rule
                         finds our stream below a projection and filters, asks it for one that reads less, and puts that
                         one in its place.
@@ -109,6 +111,11 @@ def install_format_overwrites(gateway: Gateway, state: JavaObject) -> None:
     """Let overwrites of the written partitions of format tables be V1 writes."""
     lists, mode = (compat.HINT_RULES, compat.RESOLUTION_RULES), ("java.lang.String", OVERWRITE_MODE)
     add_rule(gateway, state, lists, "PaimonFileOverwrites", mode)
+
+
+def install_sql_functions(gateway: Gateway, state: JavaObject) -> None:
+    """Let functions of SQL that a catalog keeps be called."""
+    add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonSqlFunctions")
 
 
 def install_view_columns(gateway: Gateway, state: JavaObject) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from paimon_spark.spark.catalog.sql_functions import is_spark_function
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
@@ -25,6 +26,7 @@ from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_fo
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
 from paimon_spark.spark.sql.procedures.copy_procedures import copy_call
 from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PARTITION
+from paimon_spark.spark.sql.procedures.function_procedures import function_call
 from paimon_spark.spark.sql.procedures.tag_statements import (
     ALTER_TAGS,
     DESCRIPTION,
@@ -34,6 +36,7 @@ from paimon_spark.spark.sql.procedures.tag_statements import (
 from paimon_spark.spark.sql.procedures.view_procedures import view_call
 from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor
+from paimon_spark.spark.statements.function_statements import FunctionStatement, parse_function_statement
 from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spec.sql_text import spark_literal
 from paimon_spark.table.catalog_views import find_view, keeps_views
@@ -114,6 +117,7 @@ _LOOKED_AT = ", ".join(
         "CreateTableLike",
         *("CreateView", "DropView", "ShowViews", "AlterViewAs", "RenameTable", "SetViewProperties"),
         *("UnsetViewProperties", "DescribeRelation", "ShowCreateTable", "ShowTableProperties"),
+        *("CreateUserDefinedFunction", "CreateFunction", "DropFunction", "DescribeFunction"),
     )
 )
 """Statements that may be about a view of ours, or be of another table format."""
@@ -160,6 +164,9 @@ class StatementProxy(FunctionProxy):
         call = None if view is None else self._view_call(text, view)
         if call is not None:
             return call
+        function = parse_function_statement(cursor)
+        if function is not None:
+            return self._function_call(text, function)
         statement = parse_tag_statement(cursor) or parse_analyze_statement(cursor)
         foreign = parse_foreign_statement(cursor)
         table = statement.table if statement else foreign.table if foreign else None
@@ -195,6 +202,17 @@ class StatementProxy(FunctionProxy):
                 return None
         arguments = f"{spark_literal(text)}, {spark_literal(name)}"
         return f"CALL {quoted_name((name,))}.{SYSTEM_DATABASE}.{view_call(statement)}({arguments})"
+
+    def _function_call(self, text: str, statement: FunctionStatement) -> str | None:
+        """Return the CALL of a statement about a function; None where it is not about one of ours."""
+        parts = statement.name
+        if statement.action == "SHOW" or (len(parts) == 1 and is_spark_function(self.gateway, self.state, parts[0])):
+            return None
+        catalog = paimon_catalog_of(self.gateway, self.state, parts)
+        if catalog is None or SYSTEM_DATABASE in parts[:-1]:
+            return None
+        arguments = f"{spark_literal(text)}, {spark_literal(catalog)}"
+        return f"CALL {quoted_name((catalog,))}.{SYSTEM_DATABASE}.{function_call(statement)}({arguments})"
 
     def _is_temporary(self, name: str) -> bool:
         return bool(self.state.catalog().isTempView(scala_seq(self.gateway, [name])))

@@ -191,6 +191,8 @@ NAMED_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.NamedExpression", methods=("newEx
 INVOKE = SparkClass(f"{_EXPRESSIONS}.objects.Invoke", constructors=(8,))
 BIT_SET = SparkClass("org.apache.spark.util.collection.BitSet", methods=("get", "set"))
 LITERAL = SparkClass(f"{_EXPRESSIONS}.Literal", methods=("TrueLiteral",))
+SQL_FUNCTION = SparkClass(f"{_SQL}.catalyst.catalog.SQLFunction", constructors=(12, 13))
+SQL_FUNCTION_CALL = SparkClass(f"{_ANALYSIS}.SQLFunctionExpression", constructors=(4,))
 APPLIED_FUNCTION = SparkClass(f"{_EXPRESSIONS}.ApplyFunctionExpression", methods=("children", "function"))
 EQUAL_NULL_SAFE = SparkClass(f"{_EXPRESSIONS}.EqualNullSafe", constructors=(2,))
 IF = SparkClass(f"{_EXPRESSIONS}.If", constructors=(3,))

@@ -131,6 +131,10 @@ ROW_FUNCTIONS = Feature(
         c.ATTRIBUTE, c.LITERAL, c.NAMED_EXPRESSION, c.DATASET, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+SQL_FUNCTIONS = Feature(
+    "functions of catalogs", "functions of REST catalogs are called by paimon_spark.sql alone",
+    (*_RULES, c.APPLIED_FUNCTION, c.SQL_FUNCTION, c.SQL_FUNCTION_CALL, c.FUNCTION_IDENTIFIER, c.PYTHON_UTILS),
+)  # fmt: skip
 LOCAL_ROWS = Feature(
     "rows without a job", "what metadata answers costs a Spark job",
     (
@@ -282,7 +286,7 @@ FEATURES = (
     DRIVER_READS,
     REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS,
     WIDENED_WRITES, WIDENED_MERGES, SELF_OVERWRITES, ROW_LEVEL, PARSER, STREAMS, STREAM_COLUMNS, STREAMED_TABLES,
-    CACHED_RELATIONS, VIEWS, FORMAT_TABLES,
+    CACHED_RELATIONS, VIEWS, SQL_FUNCTIONS, FORMAT_TABLES,
 )  # fmt: skip
 """All of them."""
 

@@ -16,7 +16,9 @@ from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.session.hive_address import with_hive_address
+from paimon_spark.spark.session.plain_methods import plain
 from paimon_spark.spark.statements.cursor import split_name
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table import paths
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
@@ -281,3 +283,10 @@ def analysis_error(condition: str, message: str) -> AnalysisException:
 def quoted(parts: Sequence[str]) -> str:
     """A name as Spark shows it."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def is_temporary_view(spark: SparkSession, name: str) -> bool:
+    """Return whether a name of one part is a temporary view, which hides a table of that name."""
+    if not plain(spark.catalog.tableExists)(quoted_name(name)):
+        return False
+    return bool(plain(spark.catalog.getTable)(quoted_name(name)).isTemporary)

@@ -33,6 +33,8 @@ class Context:
     """DataFrames that queries name like tables, by names that no table has."""
     depth: int = 0
     """In how many views the statement is."""
+    made: list[str] = field(default_factory=list)
+    """What drops the temporary functions and views that calls of a catalog's functions need, in the order made."""
 
     @cached_property
     def settings(self) -> Mapping[str, str]:

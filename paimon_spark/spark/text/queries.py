@@ -10,6 +10,7 @@ are read.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.read.metadata_columns import metadata_fields
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.session.plain_methods import plain
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import (
@@ -37,6 +37,7 @@ from paimon_spark.spark.sql.read_version import (
 from paimon_spark.spark.sql.warehouses import (
     TableName,
     is_explicit,
+    is_temporary_view,
     quoted,
     resolve,
     table_not_found,
@@ -47,12 +48,13 @@ from paimon_spark.spark.statements.query_trees import NotUnderstoodError, Query,
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.text.context import Context, escaped
 from paimon_spark.spark.text.format_tables import rows_of_files
+from paimon_spark.spark.text.function_calls import with_functions
 from paimon_spark.spark.text.view_rows import rows_of_view, view_named
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.time_travel import has_time_travel
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
@@ -278,7 +280,34 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
     return context.spark_sql(rewritten, _named(frames))
 
 
-def _rows_of_text(context: Context, text: str) -> DataFrame:
+def with_temporary_views(context: Context, text: str) -> str:
+    """A query in which temporary views stand for tables and views of ours: for what Spark keeps as text.
+
+    Raises:
+        UnsupportedError: it names a Paimon table and cannot be understood.
+        AnalysisException: a table is not there.
+    """
+    tokens = _tokens(text).tokens
+    clauses = version_clauses(text, tokens)
+    try:
+        query = read_query(without_clauses(text, clauses))
+    except NotUnderstoodError as error:
+        _refuse_ours(context, text, tokens, str(error))
+        return text
+    reads = [read for reference in query.tables if (read := _read(context, text, reference, clauses)) is not None]
+    frames = _frames(context, query, reads, tokens)
+    rewritten = _rewritten(text, query, reads, list(frames), tokens)
+    digest = hashlib.sha256(f"{context.known.catalog}.{context.known.database}.{text}".encode()).hexdigest()[:16]
+    names = {name: f"__paimon_rows_{digest}_{name}" for name in _named(frames)}
+    for name, frame in _named(frames).items():
+        frame.createOrReplaceTempView(names[name])
+        context.made.append(f"VIEW IF EXISTS {names[name]}")
+    return rewritten.format(**names) if reads else text
+
+
+def rows_of_text(context: Context, text: str) -> DataFrame:
+    """The rows of a query that a catalog keeps."""
+    text = with_functions(context, text, with_temporary_views)
     return run_query(context, _tokens(text), whole=text)
 
 
@@ -328,7 +357,7 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
     if read is None:
         return None
     if read.view is not None:
-        return rows_of_view(context, read.name, read.view, _rows_of_text).alias(read.name.table)
+        return rows_of_view(context, read.name, read.view, rows_of_text).alias(read.name.table)
     if read.name.system_table is not None:
         _check_system_table(read)
     files = rows_of_files(context.spark, read.name, read.name.load(), read.options)
@@ -337,13 +366,6 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
     activate(context.spark)
     reader = context.spark.read.format("paimon").options(**read.name.options).options(**layered(read.options, options))
     return reader.load(read.name.path).alias(read.name.table)
-
-
-def is_temporary_view(spark: SparkSession, name: str) -> bool:
-    """Return whether a name of one part is a temporary view, which hides a table of that name."""
-    if not plain(spark.catalog.tableExists)(quoted_name(name)):
-        return False
-    return bool(plain(spark.catalog.getTable)(quoted_name(name)).isTemporary)
 
 
 def _given(
@@ -410,7 +432,7 @@ def _frames(
         if read.key in frames:
             continue
         if read.view is not None:
-            frames[read.key] = rows_of_view(context, read.name, read.view, _rows_of_text)
+            frames[read.key] = rows_of_view(context, read.name, read.view, rows_of_text)
             continue
         options = dict(read.options)
         table = context.opened.get(read.name.path) or read.name.load()

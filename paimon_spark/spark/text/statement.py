@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,12 @@ from weakref import WeakSet
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import check_session
+from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import refused_spark_table
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
 from paimon_spark.spark.statements.copy_statements import is_copy
-from paimon_spark.spark.statements.cursor import Cursor, backslashes_kept
+from paimon_spark.spark.statements.cursor import Cursor, Token, backslashes_kept
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
 from paimon_spark.spark.text.calls import run_analyze, run_call, run_tags
@@ -23,16 +25,20 @@ from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.copies import run_copy
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
+from paimon_spark.spark.text.function_calls import drop_made, with_functions
+from paimon_spark.spark.text.functions import FUNCTION_WORDS, run_function
 from paimon_spark.spark.text.inserts import empty, run_insert, target
 from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.partition_clauses import truncate
-from paimon_spark.spark.text.queries import names_ours, run_query, write_options
+from paimon_spark.spark.text.queries import names_ours, run_query, with_temporary_views, write_options
 from paimon_spark.spark.text.views import VIEW_WORDS, run_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _QUERY_WORDS = ("SELECT", "FROM", "VALUES", "TABLE", "WITH", "(", "MAP", "REDUCE")
+_CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE", "DROP", "CALL")
+"""Statements that are over when this engine returns, on Connect too."""
 _MERGE_WITH_SCHEMA_EVOLUTION = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
 _Run = Callable[[Context, Cursor], "DataFrame | None"]
 _BACKSLASHES_KEPT = "spark.sql.parser.escapedStringLiterals"
@@ -61,7 +67,8 @@ def sql(
     UPDATE, CREATE, REPLACE, ALTER, DROP and TRUNCATE TABLE, databases, SHOW, DESCRIBE, USE, CALL, ANALYZE TABLE and
     the statements about tags are understood. A statement that names no Paimon table goes to ``spark.sql`` as it is.
     Nothing is left in the session: a query carries its tables in its own plan. As every DataFrame of Spark Connect, it
-    is planned anew by each action, and so sees later writes; name a version to stay on one.
+    is planned anew by each action, and so sees later writes; name a version to stay on one. Functions that a catalog
+    keeps are the exception: for a query that calls one, a session of Connect keeps a temporary function.
 
     It works on a classic session too and does the same there; `register_catalog` gives those more: ``spark.sql``
     itself, ``spark.table`` and ``saveAsTable``, filters of every kind, limits and counts pushed down.
@@ -106,10 +113,32 @@ def run_statement(context: Context, statement: str) -> DataFrame:
     """Run one statement: by this engine where it names a Paimon table, else by Spark."""
     spark = context.spark
     kept = "\\" in statement and str(spark.conf.get(_BACKSLASHES_KEPT, "false")).lower() == "true"
-    with backslashes_kept(kept):
-        cursor = Cursor.of(statement)
-        found = None if cursor is None else _run(context, cursor)
-    return context.spark_sql(statement) if found is None else found
+    context, is_planned_later = replace(context, made=[]), False
+    try:
+        with backslashes_kept(kept):
+            cursor = Cursor.of(statement)
+            found = None if cursor is None else _about_kept(context, cursor)
+            if cursor is not None and found is None:
+                is_planned_later = _is_planned_later(spark, cursor.tokens[0])
+                statement = with_functions(context, statement, with_temporary_views)
+                cursor = cursor if statement == cursor.text else Cursor.of(statement)
+                found = None if cursor is None else _run(context, cursor)
+        return context.spark_sql(statement) if found is None else found
+    finally:
+        if not is_planned_later:
+            drop_made(context)
+
+
+def _is_planned_later(spark: SparkSession, first: Token) -> bool:
+    """Whether Spark looks again at the functions in a statement: in a query of Connect, in a temporary view."""
+    return first.is_word("CREATE", "CACHE") or (is_connect(spark) and not first.is_word(*_CHANGES))
+
+
+def _about_kept(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run a statement about a view or a function that stays in a catalog; None for another."""
+    if cursor.tokens[0].is_word(*VIEW_WORDS) and (found := run_view(context, cursor)) is not None:
+        return found
+    return run_function(context, cursor) if cursor.tokens[0].is_word(*FUNCTION_WORDS) else None
 
 
 def _run(context: Context, cursor: Cursor) -> DataFrame | None:
@@ -117,8 +146,6 @@ def _run(context: Context, cursor: Cursor) -> DataFrame | None:
     if is_copy(cursor):  # Databricks has another one, which is refused
         return run_copy(context, cursor)
     _refuse_foreign(context, cursor)
-    if cursor.tokens[0].is_word(*VIEW_WORDS) and (found := run_view(context, cursor)) is not None:
-        return found
     if any(cursor.sees(word) for word in _QUERY_WORDS):
         return _query_or_insert(context, cursor)
     if cursor.sees("INSERT"):

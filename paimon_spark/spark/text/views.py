@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
-from paimon_spark.spark.sql.warehouses import resolve
+from paimon_spark.spark.sql.warehouses import is_temporary_view, resolve
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.query_trees import NotUnderstoodError, read_query
 from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.databases import named_database
-from paimon_spark.spark.text.queries import is_temporary_view, run_query, version_clauses, without_clauses
+from paimon_spark.spark.text.queries import rows_of_text, version_clauses, without_clauses
 from paimon_spark.table.catalog_views import find_view, keeps_views
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _context(context: Context, statement: ViewStatement) -> ViewContext | None:
 
 
 def _schema(context: Context, query: str) -> StructType:
-    return run_query(context, _cursor(query), whole=query).schema
+    return rows_of_text(context, query).schema
 
 
 def _temporary_views(context: Context, query: str) -> list[str]:

@@ -12,6 +12,7 @@ from paimon_spark.spark.sql.procedures.copies import COPY_PROCEDURES
 from paimon_spark.spark.sql.procedures.copy_procedures import COPY_INTO_PROCEDURES
 from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PROCEDURES
 from paimon_spark.spark.sql.procedures.expire import EXPIRE_PROCEDURES
+from paimon_spark.spark.sql.procedures.function_procedures import FUNCTION_PROCEDURES
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
 from paimon_spark.spark.sql.procedures.repairs import CONSUMER_PROCEDURES, ORPHAN_PROCEDURES, REPAIR_PROCEDURES
 from paimon_spark.spark.sql.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
@@ -44,11 +45,15 @@ PROCEDURES: Mapping[str, Procedure] = {
         *ANALYZE_PROCEDURES,
         *DESCRIBE_PROCEDURES,
         *VIEW_PROCEDURES,
+        *FUNCTION_PROCEDURES,
         *COPY_INTO_PROCEDURES,
         *REFUSALS,
     )
 }
-_FUNCTIONS = "a filesystem catalog has no functions: register one with spark.udf.register or CREATE TEMPORARY FUNCTION"
+_FUNCTIONS = (
+    "functions here are those of SQL: CREATE FUNCTION … RETURN … and DROP FUNCTION in a catalog with 'metastore' = "
+    "'rest', CREATE TEMPORARY FUNCTION or spark.udf.register for a session"
+)
 _GLOBAL_INDEX = (
     "global indexes are not built here: a file index (option file-index.bloom-filter.columns, then CALL "
     f"{SYSTEM_DATABASE}.rewrite_file_index) lets reads skip files"
