@@ -21,6 +21,18 @@ from tests.support.iceberg import SCHEMA, row, rows, store_table
 STORAGE = {"metadata.iceberg.storage": "hive-catalog"}
 
 
+@pytest.fixture(autouse=True)
+def no_database_stays(hive: HiveServer) -> Iterator[None]:
+    """Other tests look at all databases of the metastore."""
+    client = HiveClient(address_of({"hive.metastore.uris": hive.uri}))
+    before = set(client.call("get_all_databases"))
+    yield
+    for name in set(client.call("get_all_databases")) - before:
+        client.call("drop_database", name, False, True)
+    for name in client.call("get_all_tables", "default"):
+        client.call("drop_table", "default", name, False)
+
+
 @pytest.fixture
 def proxy(hive: HiveServer) -> Iterator[HiveProxy]:
     with hive_proxy(hive) as found:
