@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,7 @@ def days(start: int, rows: int = 20) -> list[dict[str, Any]]:
 
 def keyed_table(path: Path) -> None:
     """Levels, expiry and tags of a table with a key and partitions."""
+    hour = datetime.now().hour
     table = make(
         path,
         KPV,
@@ -255,8 +257,8 @@ def keyed_table(path: Path) -> None:
             "bucket": "2",
             "sequence.field": "v",
             "compaction.optimization-interval": "1 h",
-            "compaction.offpeak.start.hour": "0",
-            "compaction.offpeak.end.hour": "23",
+            "compaction.offpeak.start.hour": str(hour),
+            "compaction.offpeak.end.hour": str((hour + 2) % 24),
             "compaction.offpeak-ratio": "10",
             "compaction.total-size-threshold": "1 b",
             "compaction.incremental-size-threshold": "1 gb",
