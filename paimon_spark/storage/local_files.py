@@ -179,13 +179,17 @@ def delete_empty(path: str) -> bool:
 
 
 def delete_empty_tree(path: str) -> bool:
-    """Delete a directory and those below it where no file is in them; of a link the link. Return whether it is gone."""
+    """Delete a directory and those below it where no file is in them; of a link the link. Return whether it is gone.
+
+    A link below it goes only if it leads to an empty directory.
+    """
     try:
         if os.path.islink(path):
             os.unlink(path)
             return True
         with os.scandir(path) as entries:
-            below = [entry.path for entry in entries if entry.is_dir() or entry.is_symlink()]
+            directories = [entry for entry in entries if entry.is_dir()]
+        below = [entry.path for entry in directories if not (entry.is_symlink() and os.listdir(entry.path))]
     except FileNotFoundError:
         return True
     except OSError:

@@ -80,9 +80,14 @@ def test_directories_without_files_go_and_files_stay(store: Store) -> None:
     assert io.delete_empty_tree(f"{root}/tree"), "what is not there is gone"
 
 
-def test_a_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+def test_only_a_link_to_an_empty_directory_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "empty").mkdir(parents=True)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "tree" / "file").symlink_to(tmp_path / "elsewhere" / "missing")
+    assert not LocalFileIO().delete_empty_tree(str(tmp_path / "tree"))
+    assert sorted(path.name for path in (tmp_path / "tree").iterdir()) == ["file", "link"]
+    (tmp_path / "tree" / "file").unlink()
+    (tmp_path / "elsewhere" / "empty").rmdir()
     assert LocalFileIO().delete_empty_tree(str(tmp_path / "tree"))
-    assert (tmp_path / "elsewhere" / "empty").is_dir()
+    assert (tmp_path / "elsewhere").is_dir()
