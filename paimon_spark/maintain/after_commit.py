@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from paimon_spark.errors import (
     CommittedError,
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MET = (SnapshotNotFoundError, ExpiredFileError, FileNotFoundError, TableBusyError)
+_BACKGROUND = threading.Lock()
+_TURNS: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+"""By path, for work in the background; Java has one thread per committer."""
 _TAGS_WAIT_SECONDS = 30.0
 """How long the tag of a batch write waits for others; expiry waits for nobody, as the next commit continues it."""
 
@@ -51,8 +55,8 @@ def maintenance(table: FileStoreTable) -> Callable[[Snapshot], None] | None:
     With ``write-only`` there are only the tags of batch writes, as in Java; where buckets are postponed no snapshot
     expires (Java: ``PrimaryKeyFileStoreTable.newExpireRunnable``): `CALL sys.compact` does that.
 
-    Errors are logged as warnings. With ``snapshot.expire.execution-mode`` `async` a thread does the work. The thread
-    ends with its process; the next commit continues the work.
+    Errors are logged as warnings. With ``snapshot.expire.execution-mode`` `async` a thread does the work, one snapshot
+    after the other. The thread ends with its process; the next commit continues the work.
 
     Args:
         table: the table as it is written, with dynamic options.
@@ -64,7 +68,7 @@ def maintenance(table: FileStoreTable) -> Callable[[Snapshot], None] | None:
     if table.options.write_only:
         return (lambda snapshot: _work(table, snapshot, create_batch_tag)) if _tags_batches(table) else None
     if table.options.get(OPTIONS["snapshot.expire.execution-mode"]) == "async":
-        return lambda snapshot: threading.Thread(target=maintain, args=(table, snapshot), daemon=True).start()
+        return lambda snapshot: threading.Thread(target=_maintain_in_turn, args=(table, snapshot), daemon=True).start()
     return lambda snapshot: maintain(table, snapshot)
 
 
@@ -85,6 +89,14 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
     )
     for work in works:
         _work(table, snapshot, work)
+
+
+def _maintain_in_turn(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """As `maintain`, after what this process does for earlier snapshots: the newest one's work is always done."""
+    with _BACKGROUND:
+        turn = _TURNS.setdefault(table.path, threading.Lock())
+    with turn:
+        maintain(table, snapshot)
 
 
 def _work(table: FileStoreTable, snapshot: Snapshot, work: Callable[[FileStoreTable], object]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain import after_commit
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.expire import consumers
+from paimon_spark.maintain.expire import consumers, snapshots
 from paimon_spark.maintain.expire.snapshots import (
     Retention,
     expire_all_changelogs,
@@ -261,6 +263,29 @@ def test_an_expiry_in_the_background(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t", bucket="-1", snapshot__expire__execution_mode="async", **options)
     for number in range(1, 4):
         commit(table, [message(table, data_file(table, {number: "v"}))], after_commit=maintenance(table))
+    end = time.monotonic() + 20
+    while len(table.snapshots.ids()) > 1 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert table.snapshots.ids() == [3]
+
+
+def test_an_expiry_in_the_background_waits_for_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
+    table = make_table(tmp_path / "t", bucket="-1", snapshot__expire__execution_mode="async", **options)
+    commit(table, [message(table, data_file(table, {1: "v"}))], after_commit=maintenance(table))
+    begun, go_on, delete = threading.Event(), threading.Event(), snapshots.delete_files
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        begun.set()
+        assert go_on.wait(20)
+        return delete(*given, **named)
+
+    monkeypatch.setattr(snapshots, "delete_files", slowly)
+    commit(table, [message(table, data_file(table, {2: "v"}))], after_commit=maintenance(table))
+    assert begun.wait(20)
+    commit(table, [message(table, data_file(table, {3: "v"}))], after_commit=maintenance(table))
+    time.sleep(0.3)
+    go_on.set()
     end = time.monotonic() + 20
     while len(table.snapshots.ids()) > 1 and time.monotonic() < end:
         time.sleep(0.02)

@@ -1,13 +1,13 @@
 import java.util.function.UnaryOperator;
 import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
-import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /** An analyzer rule: gives a call of a catalog's function of SQL to it, and takes Spark's own call that it answers. */
 public final class PaimonSqlFunctions extends Rule {
     public TreeNode apply(TreeNode plan) {
-        return ((QueryPlan) plan).transformAllExpressions(new Calls());
+        return (TreeNode) (Object) ((LogicalPlan) plan).resolveExpressions(new Calls());
     }
 
     static final class Calls extends scala.runtime.AbstractPartialFunction {
