@@ -51,6 +51,8 @@ def make_venv() -> Path:
     make_environments.install(
         python, "-c", str(ROOT / "requirements.lock"), "-e", f"{ROOT}[connect]", *groups["dev"], *groups["docs"]
     )
+    if shutil.which("krb5-config"):  # of libkrb5-dev; without it tests of Kerberos are left out
+        make_environments.install(python, "-c", str(ROOT / "requirements.lock"), *groups["kerberos"])
     return python
 
 

@@ -201,7 +201,7 @@ class HiveMetastore(Metastore):
     def add_view(self, database: str, name: str, view: View) -> bool:
         """Add a view; False where another one, or a table, had the name first."""
         try:
-            self.client.call("create_table", hive_view.new_record(database, name, view))
+            self.client.call("create_table", hive_view.new_record(database, name, view, self.client.user))
         except HiveRefusalError as error:
             if error.kind != _TAKEN:
                 raise
@@ -257,6 +257,7 @@ class HiveMetastore(Metastore):
             table,
             schema,
             path,
+            owner=self.client.user,
             is_external=record.asks_for_external(schema.options, self.table_type),
             mirrors_all=self.mirrors_all,
             in_parameters=self.in_parameters,

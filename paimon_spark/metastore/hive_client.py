@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.metastore.catalog_locks import LockOptions
+from paimon_spark.metastore.hive_sasl import ENABLED, HiveLoginError, KerberosLogin, SaslTransport
 from paimon_spark.options.option import parse_duration
 from paimon_spark.storage.extras import pip_command
 
@@ -32,9 +33,10 @@ SITE: Final = "hive-site.xml"
 _URIS: Final = "hive.metastore.uris"
 _DEFAULT_PORT: Final = 9083
 _MOST_SITES: Final = 32
+_OF_CLIENT: Final = ("hive.", "security.")
+"""Options of a catalog that are settings of the client."""
 _CLIENT_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _REFUSED: Final = {
-    "hive.metastore.sasl.enabled": ("true", "Kerberos"),
     "hive.metastore.use.ssl": ("true", "TLS"),
     "hive.metastore.thrift.framed.transport.enabled": ("true", "framed transport"),
     "hive.metastore.thrift.compact.protocol.enabled": ("true", "the compact protocol"),
@@ -49,6 +51,8 @@ class Address:
 
     servers: tuple[tuple[str, int], ...]
     timeout_seconds: float
+    login: KerberosLogin | None = None
+    """Who asks; None where the metastore wants no Kerberos."""
 
     @property
     def shown(self) -> str:
@@ -65,7 +69,7 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
     """
     folder = options.get("hive-conf-dir", "").strip() or os.environ.get("HIVE_CONF_DIR", "").strip()
     site = _site(folder) if folder else {}
-    found = {**site, **{key: value for key, value in options.items() if key.lower().startswith("hive.")}}
+    found = {**site, **{key: value for key, value in options.items() if key.lower().startswith(_OF_CLIENT)}}
     if options.get("uri", "").strip():
         found[_URIS] = options["uri"]
     for key, value in found.items():
@@ -85,10 +89,10 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def address_of(settings: Mapping[str, str]) -> Address:
-    """Where the metastores are.
+    """Where the metastores are, and who asks them.
 
     Raises:
-        OptionError: no address is given, or it is none.
+        OptionError: no address is given, or it is none; or a setting of Kerberos is missing.
     """
     text = settings.get(_URIS, "").strip()
     if not text:
@@ -107,7 +111,7 @@ def address_of(settings: Mapping[str, str]) -> Address:
             raise OptionError(f"'uri' = '{part}' is not the address of a Hive metastore: thrift://<host>:<port>")
         servers.append((host, port))
     timeout = settings.get("hive.metastore.client.socket.timeout", "600s")
-    return Address(tuple(servers), _seconds(timeout))
+    return Address(tuple(servers), _seconds(timeout), KerberosLogin.of(settings))
 
 
 def _seconds(text: str) -> float:
@@ -163,6 +167,16 @@ class HiveClient:
     """Metastores that share a database. Picklable; each thread of a process keeps a connection of its own."""
 
     address: Address
+
+    @property
+    def user(self) -> str:
+        """Who asks, and owns what is made.
+
+        Raises:
+            HiveLoginError: there is no ticket of Kerberos.
+        """
+        login = self.address.login
+        return _system_user() if login is None else login.user()
 
     def call(self, method: str, *arguments: Any, once: bool = False, done_by: tuple[str, ...] = ()) -> Any:
         """Make one call.
@@ -230,8 +244,8 @@ class HiveClient:
                 transport.close()
 
 
-def user() -> str:
-    """Who asks, and owns what is made, as Hadoop finds it where there is no Kerberos."""
+def _system_user() -> str:
+    """Who asks, as Hadoop finds it where there is no Kerberos."""
     try:
         return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
     except (KeyError, OSError):  # a container may run under a number that has no name
@@ -261,6 +275,11 @@ def _connections() -> dict[Address, tuple[Any, Any]]:
     return _local.connections  # type: ignore[no-any-return]
 
 
+_WANTS_SASL: Final = f" If it wants Kerberos, set '{ENABLED}' = 'true'."
+_WANTS_NO_SASL: Final = f" If it takes plain Thrift, remove '{ENABLED}'."
+"""What the first answer that does not come may mean."""
+
+
 def _connect(address: Address) -> tuple[Any, Any]:
     service = _module("pymetastore.hive_metastore.ThriftHiveMetastore")
     from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -269,28 +288,40 @@ def _connect(address: Address) -> tuple[Any, Any]:
     from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
     failure: Exception | None = None
+    hint = ""
     for turn in range(_ROUNDS):
         if turn:
             time.sleep(_PAUSE_SECONDS)
         for host, port in address.servers:
             socket = TSocket(host, port)
             socket.setTimeout(address.timeout_seconds * 1000)
-            transport = TBufferedTransport(socket)
-            client = service.Client(TBinaryProtocol(transport))
+            plain = TBufferedTransport(socket)
+            login = address.login
+            sasl = None if login is None else SaslTransport(plain, socket, login, host, address.timeout_seconds)
+            client = service.Client(TBinaryProtocol(sasl or plain))
             try:
-                transport.open()
-                with contextlib.suppress(TApplicationException, service.MetaException):  # as Java: it goes on without
-                    client.set_ugi(user(), [])
+                hint = ""
+                plain.open()
+                if sasl is None:
+                    hint = _WANTS_SASL
+                    with contextlib.suppress(TApplicationException, service.MetaException):  # as Java: it goes on
+                        client.set_ugi(_system_user(), [])
+                else:
+                    hint = _WANTS_NO_SASL
+                    sasl.negotiate()
             except (TTransportException, OSError, EOFError) as error:
                 failure = error
                 with contextlib.suppress(Exception):
-                    transport.close()
+                    plain.close()
+            except HiveLoginError:
+                plain.close()
+                raise
             else:
-                return client, transport
+                return client, plain
     assert failure is not None
     raise HiveGoneError(
         f"The Hive metastore {address.shown} cannot be reached: {_sentence(failure)}. See that it runs and that 'uri' "
-        "is right; then run it again."
+        f"is right; then run it again.{hint}"
     )
 
 
@@ -351,7 +382,7 @@ def _asked(client: HiveClient, database: str, name: str) -> tuple[int, Any]:
     """Ask for the lock; return its number and state. After a lost answer it is looked up whether it was given."""
     hive, ours = records(), f"paimon-spark {uuid.uuid4()}"
     part = hive.LockComponent(type=hive.LockType.EXCLUSIVE, level=hive.LockLevel.TABLE, dbname=database, tablename=name)
-    request = hive.LockRequest(component=[part], user=user(), hostname=socket.gethostname(), agentInfo=ours)
+    request = hive.LockRequest(component=[part], user=client.user, hostname=socket.gethostname(), agentInfo=ours)
     try:
         answer = client.call("lock", request, once=True)
     except HiveNoAnswerError:

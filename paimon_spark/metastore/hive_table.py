@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.metastore.hive_client import records, user
+from paimon_spark.metastore.hive_client import records
 from paimon_spark.spec import data_types as types
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.schema import TableSchema
@@ -81,6 +81,7 @@ def new_table(
     schema: TableSchema,
     location: str,
     *,
+    owner: str,
     is_external: bool,
     mirrors_all: bool,
     in_parameters: bool,
@@ -93,7 +94,7 @@ def new_table(
     found = hive.Table(
         tableName=table,
         dbName=database,
-        owner=user(),
+        owner=owner,
         createTime=now,
         lastAccessTime=now,
         retention=_MAX_INT,

@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.metastore.hive_client import records, user
+from paimon_spark.metastore.hive_client import records
 from paimon_spark.metastore.hive_table import column_record
 from paimon_spark.spec import data_types as types
 from paimon_spark.spec.schema import assign_field_ids
@@ -26,13 +26,13 @@ _WORDS: Final = {
 _NESTED: Final = re.compile(r"\s*(array|map|struct)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
 
 
-def new_record(database: str, name: str, view: View) -> Any:
+def new_record(database: str, name: str, view: View, owner: str) -> Any:
     """The record of a new view. Java: ``HiveCatalog.createView``."""
     hive, now = records(), int(time.time())
     made = hive.Table(
         tableName=name,
         dbName=database,
-        owner=user(),
+        owner=owner,
         createTime=now,
         lastAccessTime=0,
         retention=0,

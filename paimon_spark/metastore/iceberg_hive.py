@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.metastore.hive_client import HiveClient, HiveRefusalError, address_of, records, settings_of, user
+from paimon_spark.metastore.hive_client import HiveClient, HiveRefusalError, address_of, records, settings_of
 from paimon_spark.metastore.hive_table import column_record
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class IcebergHive:
             UnsupportedError: the metastore wants what this client cannot do.
         """
         own = {key.removeprefix(_PREFIX): value for key, value in options.items() if key.startswith(_PREFIX)}
-        given = {key: value for key, value in options.items() if key.startswith("hive.")}
+        given = {key: value for key, value in options.items() if key.startswith(("hive.", "security."))}
         given |= {key: own[key] for key in ("uri", "hive-conf-dir") if key in own}
         given["metastore.client.class"] = own.get("hive-client-class", "")
         named = [name.strip() for name in own.get("database", "").split(";")]
@@ -120,7 +120,7 @@ class IcebergHive:
         made = hive.Table(
             tableName=self.table,
             dbName=database,
-            owner=user(),
+            owner=self.client.user,
             createTime=now,
             lastAccessTime=now,
             retention=_MAX_INT,

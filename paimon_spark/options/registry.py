@@ -254,6 +254,9 @@ METASTORE_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 "alter-table-cascade",
                 "metastore.client.class",
                 "hive.*",
+                "security.kerberos.login.keytab",
+                "security.kerberos.login.principal",
+                "security.kerberos.login.use-ticket-cache",
             }
         ),
         "rest": frozenset({"uri", "token", "token.*", "dlf.*", "header.*", "prefix", "data-token.enabled"}),

@@ -16,6 +16,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "rest": ("requests>=2.31",),
     "mysql": ("pymysql>=1.1",),
     "hive": ("pymetastore>=0.4.2",),
+    "hive-kerberos": ("pymetastore>=0.4.2", "gssapi>=1.8"),
     "cli": ("click>=8.1", "rich>=13"),
 }
 """As in ``pyproject.toml``."""

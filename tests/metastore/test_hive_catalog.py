@@ -418,7 +418,7 @@ def test_a_schema_that_the_metastore_does_not_take_is_not_made(
         ({}, OptionError, "needs the option 'uri'"),
         ({"uri": "http://h:1"}, OptionError, "thrift://<host>:<port>"),
         ({"uri": "thrift://h:port"}, OptionError, "thrift://<host>:<port>"),
-        ({"uri": "thrift://h", "hive.metastore.sasl.enabled": "true"}, UnsupportedError, "wants Kerberos"),
+        ({"uri": "thrift://h", "hive.metastore.sasl.enabled": "true"}, OptionError, "needs the principal"),
         ({"uri": "thrift://h", "hive.metastore.use.SSL": "true"}, UnsupportedError, "wants TLS"),
         ({"uri": "thrift://h", "metastore.client.class": "com.glue.Client"}, UnsupportedError, "a class of Java"),
         ({"hive-conf-dir": "/nowhere"}, OptionError, "has no hive-site.xml"),

@@ -1,12 +1,17 @@
 import java.net.InetSocketAddress;
 import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hadoop.hive.metastore.HiveMetaStore;
+import org.apache.hadoop.hive.metastore.MetaStoreUtils;
 import org.apache.hadoop.hive.metastore.api.ThriftHiveMetastore;
 import org.apache.hadoop.hive.metastore.txn.TxnDbUtil;
 import org.apache.hadoop.hive.ql.txn.AcidHouseKeeperService;
+import org.apache.hadoop.hive.thrift.HadoopThriftAuthBridge;
+import org.apache.hadoop.hive.thrift.HadoopThriftAuthBridge23;
+import org.apache.thrift.TProcessor;
 import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.server.TThreadPoolServer;
 import org.apache.thrift.transport.TServerSocket;
+import org.apache.thrift.transport.TTransportFactory;
 
 /** Hive's metastore over Derby in memory, on loopback alone: {@code HiveMetaStore.main} would bind all addresses. */
 public class HiveServer {
@@ -27,11 +32,21 @@ public class HiveServer {
         conf.set("hive.in.test", "false");
         ThriftHiveMetastore.Iface handler = HiveMetaStore.newRetryingHMSHandler("metastore", conf, false);
         new AcidHouseKeeperService().start(conf);
+        TProcessor processor = new ThriftHiveMetastore.Processor<>(handler);
+        TTransportFactory transports = new TTransportFactory();
+        if (args.length > 3) { // as HiveMetaStore does with hive.metastore.sasl.enabled
+            conf.set("hive.metastore.sasl.enabled", "true");
+            HadoopThriftAuthBridge.Server sasl =
+                    new HadoopThriftAuthBridge23().createServer(args[3], args[4]);
+            transports = sasl.createTransportFactory(MetaStoreUtils.getMetaStoreSaslProperties(conf));
+            processor = sasl.wrapProcessor(processor);
+        }
         TServerSocket socket = new TServerSocket(new InetSocketAddress("127.0.0.1", 0));
         TThreadPoolServer server =
                 new TThreadPoolServer(
                         new TThreadPoolServer.Args(socket)
-                                .processor(new ThriftHiveMetastore.Processor<>(handler))
+                                .processor(processor)
+                                .transportFactory(transports)
                                 .protocolFactory(new TBinaryProtocol.Factory()));
         Thread serving = new Thread(server::serve);
         serving.setDaemon(true);

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.java_server import core_site, first_line, java_server
+from tests.support.kerberos import Kdc
 from tests.support.maven_jars import fetched, spark_jars
 from tests.support.store_server import StoreServer
 
@@ -54,7 +55,11 @@ def java_catalog() -> tuple[str, list[str]]:
 
 @contextmanager
 def hive_server(
-    *, strict: bool = True, more_jars: Sequence[str] = (), hadoop: Mapping[str, str] | None = None
+    *,
+    strict: bool = True,
+    more_jars: Sequence[str] = (),
+    hadoop: Mapping[str, str] | None = None,
+    kdc: Kdc | None = None,
 ) -> Iterator[HiveServer]:
     """Start the metastore; it ends with the context.
 
@@ -62,16 +67,21 @@ def hive_server(
         strict: whether it refuses that a column takes the place of one of another type, which is Hive's default.
         more_jars: paths of jars that it needs alongside PySpark's, such as a file system of Hadoop.
         hadoop: settings of Hadoop, by which it reaches stores: it makes the directories of databases.
+        kdc: whose tickets its clients need; it is `kdc.service` itself.
 
     Raises:
         OSError: there is no Java.
         RuntimeError: it does not start.
     """
     with tempfile.TemporaryDirectory() as folder:
-        jars = [*spark_jars(), *more_jars, *core_site(Path(folder), hadoop or {})]
+        secure = {} if kdc is None else {"hadoop.security.authentication": "kerberos"}
+        jars = [*spark_jars(), *more_jars, *core_site(Path(folder), {**secure, **(hadoop or {})})]
         options = ["-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
         options += [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
         arguments = [f"{folder}/warehouse", f"{LOCK_SECONDS}s", str(strict).lower()]
+        if kdc is not None:
+            options.append(f"-Djava.security.krb5.conf={kdc.config}")
+            arguments += [kdc.keytab(kdc.service), kdc.service]
         with java_server(_SOURCE, jars, arguments, Path(folder), options=options) as process:
             yield HiveServer(int(first_line(process, Path(folder))), f"{folder}/warehouse")
 
