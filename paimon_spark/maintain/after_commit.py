@@ -79,12 +79,16 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
         table: the table as it is written, with dynamic options.
         snapshot: the one committed.
     """
+
+    def expire(table: FileStoreTable) -> object:
+        return expire_after_commit(table, snapshot.id)
+
     # Java's order: snapshots expire after all that makes them ready to expire
     works: tuple[Callable[[FileStoreTable], object], ...] = (
         run_automatic_tags,
         lambda table: expire_partitions_if_due(table, snapshot.commit_identifier),
         _expire_consumers,
-        *(() if table.options.bucket == POSTPONE_BUCKET else (expire_after_commit, _expire_changelogs)),
+        *(() if table.options.bucket == POSTPONE_BUCKET else (expire, _expire_changelogs)),
         *((create_batch_tag,) if _tags_batches(table) else ()),
     )
     for work in works:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, overload
 
-from paimon_spark.options.option import Option, parse_memory_size
+from paimon_spark.options.option import Option, OptionKind, parse_memory_size
 from paimon_spark.options.registry import OPTIONS, find_option
 
 READS_LEVEL_0 = "_reads-level-0"
@@ -27,11 +27,13 @@ class CoreOptions(Mapping[str, str]):
     As a mapping it holds texts under the keys as given; `get` with an `Option` gives the parsed value or its default.
     """
 
-    __slots__ = ("_by_lower", "_options")
+    __slots__ = ("_by_lower", "_options", "_values")
 
     def __init__(self, options: Mapping[str, str] | None = None) -> None:
         self._options: dict[str, str] = dict(options or {})
         self._by_lower: dict[str, str] = {key.lower(): key for key in self._options}
+        self._values: dict[str, tuple[Option, Any]] = {}
+        """Parsed values by key, of those that nobody can change."""
 
     def __getitem__(self, key: str) -> str:
         if key in self._options:
@@ -74,8 +76,14 @@ class CoreOptions(Mapping[str, str]):
             OptionError: The option's text is not one of its values.
         """
         if isinstance(key, Option):
+            known = self._values.get(key.key)
+            if known is not None and known[0] is key:
+                return known[1]
             text = self.text(key)
-            return key.default if text is None else key.parse(text)
+            value = key.default if text is None else key.parse(text)
+            if key.type is not OptionKind.MAP:
+                self._values[key.key] = key, value
+            return value
         found = self._by_lower.get(key.lower())
         return default if found is None else self[key]
 

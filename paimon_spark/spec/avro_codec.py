@@ -19,6 +19,7 @@ from fastavro.schema import SchemaParseException
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
+from paimon_spark.spec.decoded_once import DecodedOnce
 from paimon_spark.spec.manifest import (
     INDEX_MANIFEST_VERSION,
     MANIFEST_VERSION,
@@ -48,6 +49,7 @@ _FEWEST_LANES = 48
 """Blocks side by side from which walking them is faster than decoding their records."""
 
 _BYTES_AT_ONCE = 32 << 20
+_LISTS = DecodedOnce[tuple[ManifestFileMeta, ...]]()
 
 _BAD_RECORDS = (EOFError, LookupError, ValueError, TypeError, OverflowError, StopIteration, struct.error, MemoryError)
 
@@ -133,8 +135,20 @@ def _parsed_own_schema(text: bytes) -> Schema:
     return fastavro.parse_schema({"type": "array", "items": plain_schema(json.loads(text))})
 
 
-def _write_records(records: Sequence[Record], schema: Schema, codec: str, level: int) -> bytes:
-    text = schema_json(schema)
+@functools.cache
+def _own_schema(kind: str) -> bytes:
+    """The text of the schema that is called `kind` in `metadata_schemas`, as it stands in the headers of our files."""
+    return schema_json(getattr(metadata_schemas, kind))
+
+
+@functools.cache
+def _own_record(kind: str) -> Schema:
+    """The same schema parsed, of a single record."""
+    return fastavro.parse_schema(plain_schema(getattr(metadata_schemas, kind)))
+
+
+def _write_records(records: Sequence[Record], kind: str, codec: str, level: int) -> bytes:
+    text = _own_schema(kind)
     parsed = _parsed_own_schema(text)
     blocks = []
     for start in range(0, len(records), RECORDS_PER_BLOCK):
@@ -189,22 +203,24 @@ def encode_manifest(entries: Sequence[ManifestEntry], *, codec: str = "zstandard
         codec: Avro codec; ``manifest.compression`` zstd is ``zstandard``.
         level: compression level of zstandard.
     """
+    return _write_records([entry_record(entry) for entry in entries], _manifest_kind(entries), codec, level)
+
+
+def _manifest_kind(entries: Sequence[ManifestEntry]) -> str:
     newer = any(entry.file.write_cols_sequences is not None for entry in entries)
-    schema = metadata_schemas.MANIFEST_WITH_COLUMN_SEQUENCES if newer else metadata_schemas.MANIFEST
-    return _write_records([entry_record(entry) for entry in entries], schema, codec, level)
+    return _MANIFEST_SCHEMA if newer else "MANIFEST"
 
 
 def encode_entries(entries: Sequence[ManifestEntry]) -> tuple[bytes, bytes, list[int]]:
     """Encode entries without a container: the schema for its header, the bytes, and where each entry ends."""
-    newer = any(entry.file.write_cols_sequences is not None for entry in entries)
-    schema = metadata_schemas.MANIFEST_WITH_COLUMN_SEQUENCES if newer else metadata_schemas.MANIFEST
-    parsed = fastavro.parse_schema(plain_schema(schema))
+    kind = _manifest_kind(entries)
+    parsed = _own_record(kind)
     out = BytesIO()
     ends = []
     for entry in entries:
         fastavro.schemaless_writer(out, parsed, entry_record(entry))
         ends.append(out.tell())
-    return schema_json(schema), out.getvalue(), ends
+    return _own_schema(kind), out.getvalue(), ends
 
 
 def decode_manifest_columns(
@@ -363,7 +379,9 @@ def decode_manifest(data: bytes, *, path: str | None = None) -> list[ManifestEnt
 
 def encode_manifest_list(manifests: Sequence[ManifestFileMeta], *, codec: str = "zstandard", level: int = 1) -> bytes:
     """Encode a manifest list; an empty one is legal."""
-    return _write_records([manifest_record(meta) for meta in manifests], metadata_schemas.MANIFEST_LIST, codec, level)
+    data = _write_records([manifest_record(meta) for meta in manifests], "MANIFEST_LIST", codec, level)
+    _LISTS.keep(data, tuple(manifests))
+    return data
 
 
 def decode_manifest_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMeta]:
@@ -372,8 +390,11 @@ def decode_manifest_list(data: bytes, *, path: str | None = None) -> list[Manife
     Raises:
         CorruptTableError: the file is damaged.
     """
-    records = _read_records(data, "MANIFEST_LIST", MANIFEST_VERSION, path)
-    return [manifest_from_record(record) for record in records]
+    known = _LISTS.find(data)
+    if known is None:
+        records = _read_records(data, "MANIFEST_LIST", MANIFEST_VERSION, path)
+        known = _LISTS.keep(data, tuple(manifest_from_record(record) for record in records))
+    return list(known)
 
 
 def decode_recorded_manifests(data: bytes, *, path: str | None = None) -> list[RecordedFile]:
@@ -389,8 +410,8 @@ def decode_recorded_manifests(data: bytes, *, path: str | None = None) -> list[R
 def encode_index_manifest(entries: Sequence[IndexManifestEntry], *, codec: str = "zstandard", level: int = 1) -> bytes:
     """Encode an index manifest, with the schema of Java 1.4; only if an entry has a `source_meta` that of Java 2.1."""
     newer = any(e.global_index is not None and e.global_index.source_meta is not None for e in entries)
-    schema = metadata_schemas.INDEX_MANIFEST_WITH_SOURCE_META if newer else metadata_schemas.INDEX_MANIFEST
-    return _write_records([index_record(entry) for entry in entries], schema, codec, level)
+    kind = "INDEX_MANIFEST_WITH_SOURCE_META" if newer else "INDEX_MANIFEST"
+    return _write_records([index_record(entry) for entry in entries], kind, codec, level)
 
 
 def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:

@@ -191,7 +191,7 @@ class ManifestColumns(Sequence[ManifestEntry]):
     def deleted(self) -> set[Identity]:
         """Return what the DELETE entries name, for `without`."""
         at = np.flatnonzero(self.kinds)
-        return set(self.take(at)._identities()) if len(at) else set()
+        return set(self.take(at).identities()) if len(at) else set()
 
     def revived(self, deleted: Set[Identity] = frozenset()) -> set[Identity]:
         """Return the files that are deleted and then added again, in this order, so that readers miss them.
@@ -206,7 +206,7 @@ class ManifestColumns(Sequence[ManifestEntry]):
         names = {identity[0] for identity in deleted} | {self.file_names[at] for at in deletes}
         suspects = [at for at, name in enumerate(self.file_names[first:], first) if name in names]
         found, gone = set[Identity](), set[Identity]()
-        for kind, identity in zip(self.kinds[suspects], self.take(suspects)._identities(), strict=True):
+        for kind, identity in zip(self.kinds[suspects], self.take(suspects).identities(), strict=True):
             if kind:
                 gone.add(identity)
                 found.discard(identity)
@@ -222,10 +222,11 @@ class ManifestColumns(Sequence[ManifestEntry]):
         keep = self.kinds == FileKind.ADD
         suspects = [i for i, name in enumerate(self.file_names) if name in names]
         if suspects:
-            keep[suspects] &= [identity not in deleted for identity in self.take(suspects)._identities()]
+            keep[suspects] &= [identity not in deleted for identity in self.take(suspects).identities()]
         return self.filter(keep)
 
-    def _identities(self) -> Iterator[Identity]:
+    def identities(self) -> Iterator[Identity]:
+        """What tells the file of each entry from others."""
         names = (
             "_FILE_NAME",
             "_PARTITION",

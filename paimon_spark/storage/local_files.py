@@ -47,6 +47,8 @@ def local_path(path: str) -> str:
                 raise PaimonError(f"The path '{path}' names the host '{host}'. Write local paths as file:///directory.")
             rest = slash + below
         path = rest or "/"
+    if path[:1] == os.sep == "/" and "//" not in path and "/." not in path and path[-1] != "/":
+        return path  # as nearly all are
     return os.path.abspath(path)
 
 
@@ -72,8 +74,13 @@ def write_file(path: str, data: bytes, *, overwrite: bool) -> None:
     """
     if not overwrite and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, "The file exists already", path)
-    with _written_aside(path, data, sync=False) as aside:
+    aside = _write_aside(path, data, sync=False)
+    try:
         os.replace(aside, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)
+        raise
 
 
 def create_by_link(path: str, data: bytes) -> bool:
@@ -87,18 +94,21 @@ def create_by_link(path: str, data: bytes) -> bool:
     Raises:
         NoHardLinksError: the file system cannot do it.
     """
-    with _written_aside(path, data, sync=True) as aside:
-        try:
-            os.link(aside, path)
-        except OSError as error:
-            # NFS may repeat a request whose answer was lost: the link count tells whether it had worked.
-            if os.stat(aside).st_nlink > 1:
-                return True
-            if error.errno == errno.EEXIST:
-                return False
-            if error.errno in _NO_LINKS:
-                raise NoHardLinksError(error.errno, error.strerror, path) from error
-            raise
+    aside = _write_aside(path, data, sync=True)
+    try:
+        os.link(aside, path)
+    except OSError as error:
+        # NFS may repeat a request whose answer was lost: the link count tells whether it had worked.
+        if os.stat(aside).st_nlink > 1:
+            return True
+        if error.errno == errno.EEXIST:
+            return False
+        if error.errno in _NO_LINKS:
+            raise NoHardLinksError(error.errno, error.strerror, path) from error
+        raise
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)
     _sync_directory(os.path.dirname(path))
     return True
 
@@ -199,27 +209,29 @@ def delete_empty_tree(path: str) -> bool:
     return delete_empty(path)
 
 
-@contextlib.contextmanager
-def _written_aside(path: str, data: bytes, *, sync: bool) -> Iterator[str]:
-    """A temporary dot-file alongside `path`, named as Java's; gone at the end unless renamed."""
+def _write_aside(path: str, data: bytes, *, sync: bool) -> str:
+    """Write a temporary dot-file alongside `path`, named as Java's; the caller renames or deletes it."""
     directory, name = os.path.split(path)
     aside = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
     try:
+        handle = os.open(aside, _CREATE, 0o666)
+    except FileNotFoundError:
+        os.makedirs(directory, exist_ok=True)
+        handle = os.open(aside, _CREATE, 0o666)
+    try:
         try:
-            handle = os.open(aside, _CREATE, 0o666)
-        except FileNotFoundError:
-            os.makedirs(directory, exist_ok=True)
-            handle = os.open(aside, _CREATE, 0o666)
-        with open(handle, "wb", buffering=0) as file:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[file.write(rest) :]
+            written = os.write(handle, data)
+            while written < len(data):
+                written += os.write(handle, memoryview(data)[written:])
             if sync:
                 os.fsync(handle)
-        yield aside
-    finally:
+        finally:
+            os.close(handle)
+    except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(aside)
+        raise
+    return aside
 
 
 def _sync_directory(directory: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, SchemaError, TableNotFoundError
+from paimon_spark.spec.decoded_once import DecodedOnce
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.schema import TableSchema
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.schema_change import SchemaChange
 
 _MAX_ATTEMPTS = 50
+_SCHEMAS = DecodedOnce[TableSchema]()
 FRESH_SECONDS = 1.0
 """So long a schema that was read is taken for that of the table without another look."""
 
@@ -88,7 +90,7 @@ class SchemaStore:
                 data = self._read(path, entry)
             except FileNotFoundError as error:
                 raise CorruptTableError(f"Schema file {path} is missing.", path=path) from error
-            known = TableSchema.from_json(data, path=path)
+            known = _SCHEMAS.find(data) or _SCHEMAS.keep(data, TableSchema.from_json(data, path=path))
             if known.id != schema_id:
                 raise CorruptTableError(f"Schema file {path} holds the schema id {known.id}.", path=path)
             self._keep(known, data)

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError
+from paimon_spark.spec.decoded_once import DecodedOnce
 from paimon_spark.spec.file_names import EARLIEST_HINT, LATEST_HINT, SNAPSHOT_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH
@@ -42,6 +43,7 @@ _LONG: set[str] = set()
 """Directories that had more names when this process listed them: they are not listed for the latest snapshot again."""
 _KNOWN_LOST: set[tuple[str, int]] = set()
 """Snapshots of which this process has waited long enough: the directory and the id."""
+_SNAPSHOTS = DecodedOnce[Snapshot]()
 _LOG = logging.getLogger(__name__)
 
 
@@ -243,11 +245,18 @@ class SnapshotStore:
 
     def earliest_id(self) -> int | None:
         """Return the lowest snapshot id, None when there is none; the hint is taken only if its snapshot exists."""
-        hint = self._read_hint(self._paths.earliest_hint_path)
-        if hint is not None and self.exists(hint) and not (hint > 1 and self.exists(hint - 1)):
+        hint = self.earliest_by_hint()
+        if hint is not None:
             return hint
         ids = self.ids()
         return ids[0] if ids else None
+
+    def earliest_by_hint(self, most: int | None = None) -> int | None:
+        """Return the lowest snapshot id if the hint names it; None where it does not, or names one above ``most``."""
+        hint = self._read_hint(self._paths.earliest_hint_path)
+        if hint is None or (most is not None and hint > most):
+            return None
+        return hint if self.exists(hint) and not (hint > 1 and self.exists(hint - 1)) else None
 
     def latest(self) -> Snapshot | None:
         """Return the latest snapshot, None when nothing was committed; raises as `latest_id` and `get`."""
@@ -307,7 +316,7 @@ class SnapshotStore:
             data = self._read(path, entry)
         except FileNotFoundError:
             return None
-        snapshot = Snapshot.from_json(data, path=path)
+        snapshot = _SNAPSHOTS.find(data) or _SNAPSHOTS.keep(data, Snapshot.from_json(data, path=path))
         if snapshot.id != snapshot_id:
             raise CorruptTableError(f"Snapshot file {path} holds the snapshot id {snapshot.id}.", path=path)
         return snapshot

@@ -297,7 +297,8 @@ def test_meeting_another_expiry_is_no_alarm(
 ) -> None:
     problem = PaimonError("Snapshots are not expired: it is not known which files something else still needs")
 
-    def fail(_: FileStoreTable) -> None:
+    def fail(_: FileStoreTable, latest_id: int) -> None:
+        assert latest_id == 1
         raise problem
 
     monkeypatch.setattr(after_commit, "expire_after_commit", fail)

@@ -322,6 +322,49 @@ def partition_by_before_register() -> None:
 
 
 @early
+def load_of_a_missing_table_before_register() -> None:
+    load(path("none")).collect()
+
+
+@early
+def an_option_misspelt_before_register() -> None:
+    save(rows((1, "a")), f"{root}/early", **{"primary-key": "id", "bucket": "1"})
+    load(f"{root}/early", **{"scan.snapshotid": "1"}).collect()
+
+
+@early
+def a_snapshot_that_is_not_there_before_register() -> None:
+    load(f"{root}/early", **{"scan.snapshot-id": "99"}).collect()
+
+
+@early
+def a_null_key_before_register() -> None:
+    save(rows((None, "x")), f"{root}/early")
+
+
+@early
+def another_bucket_number_before_register() -> None:
+    save(rows((1, "x")), f"{root}/early", bucket="7")
+
+
+@early
+def a_table_by_name_before_register() -> None:
+    rows((1, "x")).write.format("paimon").mode("append").saveAsTable("made")
+
+
+@early
+def a_stream_from_a_wrong_mode_before_register() -> None:
+    spark.readStream.format("paimon").option("scan.mode", "nonsense").load(f"{root}/early")
+
+
+@early
+def a_damaged_file_before_register() -> None:
+    for file in Path(f"{root}/early").glob("bucket-0/*"):
+        file.write_bytes(b"")
+    load(f"{root}/early").collect()
+
+
+@early
 def no_warehouse() -> None:
     paimon_spark.sql(spark, "SELECT * FROM paimon.db.k").collect()
 

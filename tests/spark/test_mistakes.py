@@ -15,6 +15,9 @@ PROGRAM = Path(__file__).with_name("mistakes_program.py")
 MOST_LINES = 25
 """Of all that Python prints on a classic session, frames of PySpark among it."""
 
+MOST_OWN_LINES = 3
+"""Of a sentence of ours in a session that never saw this package, around which Spark puts its own."""
+
 
 def answers(*arguments: object) -> dict[str, dict[str, Any]]:
     """What each mistake shows."""
@@ -37,6 +40,8 @@ def faults(found: dict[str, dict[str, Any]], most_lines: int | None) -> list[str
             wrong.append(f"{name}: names its class, which Python shows already: {answer}")
         elif kind.endswith("Error") and (not answer["ours"] or answer["own_lines"] > 1):
             wrong.append(f"{name}: is not one line of ours: {answer}")
+        elif name.endswith("_before_register") and answer["own_lines"] > MOST_OWN_LINES:
+            wrong.append(f"{name}: shows frames of a worker: {answer}")
         elif most_lines is not None and answer["lines"] > most_lines:
             wrong.append(f"{name}: {answer['lines']} lines")
     return wrong

@@ -344,7 +344,9 @@ def _encode_any(entries: Sequence[ManifestEntry]) -> bytes:
     import paimon_spark.spec.avro_codec as codec
 
     schema = json.loads(json.dumps(metadata_schemas.MANIFEST).replace('"int"', '"long"'))
-    return codec._write_records([codec.entry_record(entry) for entry in entries], schema, "null", 1)
+    text = metadata_schemas.schema_json(schema)
+    block = codec.encode_block([codec.entry_record(entry) for entry in entries], text)
+    return write_container(AvroBlocks(text, ((len(entries), block),)), codec="null")
 
 
 def test_not_avro_at_all() -> None:

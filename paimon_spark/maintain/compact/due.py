@@ -13,34 +13,29 @@ one that another commit won over, unless it makes rows visible or sorted runs pi
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.small_files import partitions_to_join
 from paimon_spark.maintain.compact.sorted_rewrite import clusters_by_steps
-from paimon_spark.maintain.compact.step import size_tier, small_file_bytes
 from paimon_spark.read.key_ranks import key_ranks
-from paimon_spark.spec.manifest_columns import ManifestColumns
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
-    from paimon_spark.spec.manifest import DataFileMeta, ManifestFileMeta
+    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.message import TaskMessage
 
 BucketLocation = tuple[bytes, int]
 """Serialized partition, and bucket."""
 
-_MOST_ENTRIES = 10_000
-"""Entries of the newest manifests in which small files of a table without buckets are counted."""
 _STOP_BEYOND_TRIGGER = 3
 
 
@@ -90,7 +85,7 @@ def due_after_write(
             CompactScope(locations=frozenset(new)), full=in_full, visible_after_compaction=True, urgent=True
         )
     if not table.schema.kind.has_buckets:
-        partitions = _with_many_small_files(table, {partition for partition, _ in new})
+        partitions = partitions_to_join(table, {partition for partition, _ in new})
         locations = {location for location in new if location[0] in partitions}
         return DueCompaction(CompactScope(locations=frozenset(locations))) if locations else None
     locations, urgent = _over_the_trigger(table, new, backlog)
@@ -144,31 +139,6 @@ def _sorted_runs(table: FileStoreTable, files: Sequence[DataFileMeta]) -> int:
     low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
     starts, ends = np.sort(low), np.sort(high)
     return int((np.arange(1, len(files) + 1) - np.searchsorted(ends, starts, side="left")).max())
-
-
-def _with_many_small_files(table: FileStoreTable, partitions: Collection[bytes]) -> set[bytes]:
-    """Those of the partitions in which the newest manifests have small files enough to be joined."""
-    snapshot = table.snapshots.latest_to_follow()
-    if snapshot is None:
-        return set()
-    manifests: list[ManifestFileMeta] = []
-    store, count = table.manifests, 0
-    for meta in reversed(store.prune_manifests(store.data_manifests(snapshot), range_predicate(table, partitions))):
-        count += meta.num_added_files + meta.num_deleted_files
-        if manifests and count > _MOST_ENTRIES:
-            break
-        manifests.append(meta)
-    files = ManifestColumns.concat(list(store.read_columns(manifests[::-1], statistics=False))).live()
-    options = table.options
-    small = files.take(np.flatnonzero(files.file_sizes < small_file_bytes(options, keyed=False)))
-    counts, sizes = Counter[tuple[bytes, int]](), Counter[tuple[bytes, int]]()
-    for partition, size in zip(small.partitions, small.file_sizes.tolist(), strict=True):
-        tier = partition, size_tier(options, size)
-        counts[tier] += 1
-        sizes[tier] += size + options.split_open_file_cost_bytes
-    least, enough = max(2, int(options.value("compaction.min.file-num"))), 2 * options.target_file_size_bytes(False)
-    due = {tier[0] for tier, count in counts.items() if count >= least or (count > 1 and sizes[tier] >= enough)}
-    return due & set(partitions)
 
 
 _LOG = logging.getLogger(__name__)

@@ -156,11 +156,27 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
     return 0
 
 
-def expire_after_commit(table: FileStoreTable) -> int:
-    """As `expire_snapshots` by the table's options; one listing tells where too few snapshots live."""
+def expire_after_commit(table: FileStoreTable, latest_id: int) -> int:
+    """As `expire_snapshots` by the table's options; a look tells where too few snapshots live, or none is old.
+
+    Args:
+        table: the branch.
+        latest_id: of the snapshot just committed.
+    """
     retention = Retention.of_snapshots(table.options)
     retention.check()
+    if table.file_io.threads == 1 and _is_none_old(table, latest_id, retention):
+        return 0
     return 0 if table.snapshots.few_are_whole(retention.num_retained_min) else expire_snapshots(table, retention)
+
+
+def _is_none_old(table: FileStoreTable, latest_id: int, retention: Retention) -> bool:
+    """Return whether many snapshots live and `_end` would keep the earliest: known on a disk without listing them."""
+    earliest = table.snapshots.earliest_by_hint(latest_id - retention.num_retained_min)
+    if earliest is None or latest_id - earliest >= retention.num_retained_max:
+        return False
+    following = table.snapshots.find(earliest + 1)
+    return following is not None and following.time_millis >= retention.older_than_millis()
 
 
 @one_at_a_time("an expiry")

@@ -27,6 +27,7 @@ from paimon_spark.spark.columns.char_columns import padded_by_spark
 from paimon_spark.spark.columns.given_schemas import spark_struct
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.session.cut_frames import told_by_worker
 from paimon_spark.spark.session.session_settings import OF_STREAM
 from paimon_spark.spark.source.read_columns import read_columns
 from paimon_spark.spark.source.source_options import read_request, write_request
@@ -75,6 +76,7 @@ class PaimonDataSource(DataSource):
         """The name of the format."""
         return "paimon"
 
+    @told_by_worker
     @_quiet
     def schema(self) -> StructType:
         """Columns of the table at the version asked for. Called by Spark once per load without a schema of its own.
@@ -109,6 +111,7 @@ class PaimonDataSource(DataSource):
             except PaimonError:
                 raise error from None
 
+    @told_by_worker
     @_quiet
     def reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
         """Plan the read. Called by Spark once per loaded DataFrame, which stays on the snapshot planned here.
@@ -123,6 +126,7 @@ class PaimonDataSource(DataSource):
             return metadata_reader(source, request, struct)
         return TableRead.of(request).reader(struct)
 
+    @told_by_worker
     @_quiet
     def writer(self, schema: StructType | pa.Schema, overwrite: bool) -> PaimonWriter:
         """Plan the write, creating the table where there is none. Called by Spark once per save.
@@ -190,6 +194,7 @@ class PaimonDataSource(DataSource):
             table = replace(table, schema=merged)
         return plan_write(table, overwrite=mode, data_schema=spark_arrow_schema(schema))
 
+    @told_by_worker
     @_quiet
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Describe the stream. Called by Spark when a query starts, and once more for what tasks run.
@@ -202,6 +207,7 @@ class PaimonDataSource(DataSource):
         request = read_request(self.options)
         return _stream_reader(StreamSource.of(request).stream(schema))
 
+    @told_by_worker
     @_quiet
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Plan one micro-batch of a query. Called by Spark once for each of them.

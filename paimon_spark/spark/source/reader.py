@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.spark.columns.arrow_cast import convert_batches
-from paimon_spark.spark.session.cut_frames import cut_batches
+from paimon_spark.spark.session.cut_frames import cut_batches, told_by_worker
 from paimon_spark.spark.source.split_packing import even_batches, pack_splits
 from paimon_spark.spark.source.worker_process import speed_up_worker
 
@@ -59,6 +59,7 @@ class PaimonReader(DataSourceReader):
         self._fields = tuple(field for field in self._fields if field.name in self._names)
         self.metadata = tuple(name for name in self.metadata if name in self._names)
 
+    @told_by_worker
     def partitions(self) -> list[InputPartition]:
         """Splits packed into tasks. Called once, on the driver; Spark wants a list, and one without splits is fine."""
         return [PaimonPartition(splits) for splits in self.packed_splits()]

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.read.stream_offset import StreamOffset
+from paimon_spark.spark.session.cut_frames import told_by_worker
 from paimon_spark.spark.source.reader import PaimonPartition
 from paimon_spark.spark.source.split_packing import cores_here
 
@@ -37,10 +38,12 @@ class PaimonStreamReader(DataSourceStreamReader):
         assert self._stream is not None, "tasks have no stream"
         return self._stream
 
+    @told_by_worker
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins."""
         return self.stream.scan.initial().to_json()
 
+    @told_by_worker
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """The tasks of a batch."""
         batch = self.stream.scan.batch(StreamOffset.of_json(start), StreamOffset.of_json(end), cores_here())
@@ -50,6 +53,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         """The rows of one task."""
         return self._reader.read(partition)
 
+    @told_by_worker
     def commit(self, end: Mapping[str, Any]) -> None:
         """Note what is done for good."""
         self.stream.scan.commit(StreamOffset.of_json(end))
@@ -68,6 +72,7 @@ class SelfPacedStreamReader(PaimonStreamReader):
 
     _at: StreamOffset | None = None
 
+    @told_by_worker
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
         """The end of the next batch, from where the last one ended."""
         self._at = self._newest() if self._at is None else self.stream.scan.next_offset(self._at)
@@ -80,6 +85,7 @@ class SelfPacedStreamReader(PaimonStreamReader):
             return max(scan.newest(), scan.initial())
         return scan.newest()
 
+    @told_by_worker
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """The tasks of a batch. After a restart Spark asks first for an empty one, where it stands."""
         if self._at is None:

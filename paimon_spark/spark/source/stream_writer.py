@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.stream_batch import StreamBatch, stream_user
 from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.spark.session.cut_frames import told_by_worker
 from paimon_spark.spark.source.writer import PaimonCommitMessage
 from paimon_spark.storage.file_io import FileIO
 
@@ -46,6 +47,7 @@ class _StreamWriter:
         self._user = user
         self._schema = schema
 
+    @told_by_worker
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make all that the tasks of a micro-batch wrote one snapshot; a replayed micro-batch adds nothing.
 
@@ -59,6 +61,7 @@ class _StreamWriter:
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: see `PaimonWriter.abort`."""
 
+    @told_by_worker
     def _written(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
         return PaimonCommitMessage(self._write.write_task(batches, context.partitionId() if context else 0))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_spark.spark.session.cut_frames import cutting
+from paimon_spark.spark.session.cut_frames import cutting, told_by_worker
 from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:
@@ -30,12 +30,14 @@ class PaimonWriter(DataSourceArrowWriter):
     def __init__(self, write: TableWrite) -> None:
         self._write = write
 
+    @told_by_worker
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Called in every attempt, also without rows; one attempt per task is committed."""
         context = TaskContext.get()
         write_task = cutting(self._write.write_task)
         return PaimonCommitMessage(write_task(iterator, context.partitionId() if context else 0))
 
+    @told_by_worker
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all that the tasks wrote one snapshot. Called once, on the driver.
 
