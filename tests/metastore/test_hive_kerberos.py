@@ -39,6 +39,8 @@ SERVICE = f"hive/_HOST@{REALM}"
 @pytest.fixture(scope="module")
 def kdc() -> Iterator[Kdc]:
     """A KDC, whose tickets the processes of the tests find."""
+    if "PAIMON_SPARK_WITHOUT_KERBEROS" in os.environ:  # .ci/run says so where it may not install a KDC
+        pytest.skip("No KDC can be installed on this runner.")
     with ExitStack() as started, pytest.MonkeyPatch.context() as patch:
         try:
             if find_spec("gssapi") is None:
