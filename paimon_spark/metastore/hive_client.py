@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import socket
+import ssl
 import threading
 import time
 import uuid
@@ -25,19 +26,20 @@ from xml.etree import ElementTree
 
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.metastore.catalog_locks import LockOptions
-from paimon_spark.metastore.hive_sasl import ENABLED, HiveLoginError, KerberosLogin, SaslTransport
+from paimon_spark.metastore.hive_sasl import ENABLED, NEGOTIATION_SECONDS, HiveLoginError, KerberosLogin, SaslTransport
 from paimon_spark.options.option import parse_duration
 from paimon_spark.storage.extras import pip_command
 
 SITE: Final = "hive-site.xml"
 _URIS: Final = "hive.metastore.uris"
+TLS: Final = "hive.metastore.use.SSL"
+_TRUSTED: Final = "hive.metastore.truststore.path"
 _DEFAULT_PORT: Final = 9083
 _MOST_SITES: Final = 32
 _OF_CLIENT: Final = ("hive.", "security.")
 """Options of a catalog that are settings of the client."""
 _CLIENT_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _REFUSED: Final = {
-    "hive.metastore.use.ssl": ("true", "TLS"),
     "hive.metastore.thrift.framed.transport.enabled": ("true", "framed transport"),
     "hive.metastore.thrift.compact.protocol.enabled": ("true", "the compact protocol"),
     "hive.metastore.client.thrift.transport.mode": ("http", "Thrift over HTTP"),
@@ -53,6 +55,9 @@ class Address:
     timeout_seconds: float
     login: KerberosLogin | None = None
     """Who asks; None where the metastore wants no Kerberos."""
+    uses_tls: bool = False
+    trusted: str | None = None
+    """A PEM file with the certificates to trust; None for those of this machine."""
 
     @property
     def shown(self) -> str:
@@ -92,7 +97,7 @@ def address_of(settings: Mapping[str, str]) -> Address:
     """Where the metastores are, and who asks them.
 
     Raises:
-        OptionError: no address is given, or it is none; or a setting of Kerberos is missing.
+        OptionError: no address is given, or it is none; or a setting of Kerberos or TLS cannot be used.
     """
     text = settings.get(_URIS, "").strip()
     if not text:
@@ -111,7 +116,38 @@ def address_of(settings: Mapping[str, str]) -> Address:
             raise OptionError(f"'uri' = '{part}' is not the address of a Hive metastore: thrift://<host>:<port>")
         servers.append((host, port))
     timeout = settings.get("hive.metastore.client.socket.timeout", "600s")
-    return Address(tuple(servers), _seconds(timeout), KerberosLogin.of(settings))
+    uses_tls = _setting(settings, TLS).lower() == "true"
+    trusted = _setting(settings, _TRUSTED) or None
+    address = Address(tuple(servers), _seconds(timeout), KerberosLogin.of(settings), uses_tls, trusted)
+    if uses_tls:
+        _tls_context(address)
+    return address
+
+
+def _speak_tls(opened: Any, address: Address, host: str) -> None:
+    """Go on with TLS on a socket of Thrift's that is open."""
+    opened.setTimeout(1000 * min(NEGOTIATION_SECONDS, address.timeout_seconds))
+    opened.handle = _tls_context(address).wrap_socket(opened.handle, server_hostname=host)
+    opened.setTimeout(1000 * address.timeout_seconds)
+
+
+def _setting(settings: Mapping[str, str], name: str) -> str:
+    """A setting whose key has upper case, which Spark takes away."""
+    return next((text.strip() for key, text in settings.items() if key.lower() == name.lower()), "")
+
+
+def _tls_context(address: Address) -> ssl.SSLContext:
+    """What the metastore's certificate has to be.
+
+    # Java: it needs a trust store.
+    """
+    try:
+        return ssl.create_default_context(cafile=address.trusted)
+    except OSError as error:  # of SSL, too
+        raise OptionError(
+            f"'{_TRUSTED}' = '{address.trusted}' cannot be read as a PEM file ({_sentence(error)}). Write one from a "
+            "trust store of Java: keytool -list -rfc -keystore …"
+        ) from None
 
 
 def _seconds(text: str) -> float:
@@ -275,7 +311,8 @@ def _connections() -> dict[Address, tuple[Any, Any]]:
     return _local.connections  # type: ignore[no-any-return]
 
 
-_WANTS_SASL: Final = f" If it wants Kerberos, set '{ENABLED}' = 'true'."
+_WANTS_MORE: Final = f" If it wants Kerberos, set '{ENABLED}' = 'true'; if it wants TLS, '{TLS}' = 'true'."
+_WANTS_NO_TLS: Final = f" See that it speaks TLS, and that '{_TRUSTED}' has its certificate or that of its authority."
 _WANTS_NO_SASL: Final = f" If it takes plain Thrift, remove '{ENABLED}'."
 """What the first answer that does not come may mean."""
 
@@ -302,8 +339,11 @@ def _connect(address: Address) -> tuple[Any, Any]:
             try:
                 hint = ""
                 plain.open()
+                if address.uses_tls:
+                    hint = _WANTS_NO_TLS
+                    _speak_tls(socket, address, host)
                 if sasl is None:
-                    hint = _WANTS_SASL
+                    hint = _WANTS_MORE
                     with contextlib.suppress(TApplicationException, service.MetaException):  # as Java: it goes on
                         client.set_ugi(_system_user(), [])
                 else:

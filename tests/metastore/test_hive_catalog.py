@@ -419,7 +419,11 @@ def test_a_schema_that_the_metastore_does_not_take_is_not_made(
         ({"uri": "http://h:1"}, OptionError, "thrift://<host>:<port>"),
         ({"uri": "thrift://h:port"}, OptionError, "thrift://<host>:<port>"),
         ({"uri": "thrift://h", "hive.metastore.sasl.enabled": "true"}, OptionError, "needs the principal"),
-        ({"uri": "thrift://h", "hive.metastore.use.SSL": "true"}, UnsupportedError, "wants TLS"),
+        (
+            {"uri": "thrift://h", "hive.metastore.thrift.framed.transport.enabled": "true"},
+            UnsupportedError,
+            "wants framed transport",
+        ),
         ({"uri": "thrift://h", "metastore.client.class": "com.glue.Client"}, UnsupportedError, "a class of Java"),
         ({"hive-conf-dir": "/nowhere"}, OptionError, "has no hive-site.xml"),
         ({"uri": "thrift://h", "catalog-key": "k"}, UnsupportedError, "'metastore' = 'jdbc'"),

@@ -10,6 +10,7 @@ import org.apache.hadoop.hive.thrift.HadoopThriftAuthBridge23;
 import org.apache.thrift.TProcessor;
 import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.server.TThreadPoolServer;
+import org.apache.thrift.transport.TSSLTransportFactory;
 import org.apache.thrift.transport.TServerSocket;
 import org.apache.thrift.transport.TTransportFactory;
 
@@ -41,7 +42,16 @@ public class HiveServer {
             transports = sasl.createTransportFactory(MetaStoreUtils.getMetaStoreSaslProperties(conf));
             processor = sasl.wrapProcessor(processor);
         }
-        TServerSocket socket = new TServerSocket(new InetSocketAddress("127.0.0.1", 0));
+        InetSocketAddress address = new InetSocketAddress("127.0.0.1", 0);
+        TServerSocket socket = null;
+        if (System.getProperty("tests.keystore") == null) {
+            socket = new TServerSocket(address);
+        } else {
+            TSSLTransportFactory.TSSLTransportParameters tls =
+                    new TSSLTransportFactory.TSSLTransportParameters();
+            tls.setKeyStore(System.getProperty("tests.keystore"), "changeit", null, "PKCS12");
+            socket = TSSLTransportFactory.getServerSocket(0, 0, address.getAddress(), tls);
+        }
         TThreadPoolServer server =
                 new TThreadPoolServer(
                         new TThreadPoolServer.Args(socket)

@@ -60,6 +60,7 @@ def hive_server(
     more_jars: Sequence[str] = (),
     hadoop: Mapping[str, str] | None = None,
     kdc: Kdc | None = None,
+    keystore: str | None = None,
 ) -> Iterator[HiveServer]:
     """Start the metastore; it ends with the context.
 
@@ -68,6 +69,7 @@ def hive_server(
         more_jars: paths of jars that it needs alongside PySpark's, such as a file system of Hadoop.
         hadoop: settings of Hadoop, by which it reaches stores: it makes the directories of databases.
         kdc: whose tickets its clients need; it is `kdc.service` itself.
+        keystore: path of one in PKCS12, whose password is `changeit`: it speaks TLS.
 
     Raises:
         OSError: there is no Java.
@@ -79,6 +81,8 @@ def hive_server(
         options = ["-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
         options += [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
         arguments = [f"{folder}/warehouse", f"{LOCK_SECONDS}s", str(strict).lower()]
+        if keystore is not None:
+            options.append(f"-Dtests.keystore={keystore}")
         if kdc is not None:
             options.append(f"-Djava.security.krb5.conf={kdc.config}")
             arguments += [kdc.keytab(kdc.service), kdc.service]
