@@ -19,7 +19,9 @@ from paimon_spark.storage.extras import pip_command
 
 ENABLED: Final = "hive.metastore.sasl.enabled"
 _SERVICE: Final = "hive.metastore.kerberos.principal"
-_LOGIN: Final = "security.kerberos.login."
+_PRINCIPAL: Final = "security.kerberos.login.principal"
+_KEYTAB: Final = "security.kerberos.login.keytab"
+_TICKET_CACHE: Final = "security.kerberos.login.use-ticket-cache"
 _LAYERS: Final = {"auth": 1, "auth-int": 2, "auth-conf": 4}
 """What protects messages after the negotiation, and its bit: nothing, a check sum, encryption."""
 _LAYERS_OF_HADOOP: Final = {"authentication": "auth", "integrity": "auth-int", "privacy": "auth-conf"}
@@ -70,13 +72,12 @@ class KerberosLogin:
                 f"'{ENABLED}' = 'true' needs the principal of the metastore in '{_SERVICE}', like "
                 f"hive/_HOST@EXAMPLE.COM: it is '{service}'."
             )
-        principal, keytab = (_login_option(settings, name) for name in ("principal", "keytab"))
+        principal, keytab = (_login_option(settings, name) for name in (_PRINCIPAL, _KEYTAB))
         if (principal is None) != (keytab is None):
-            raise OptionError(f"Set both of '{_LOGIN}principal' and '{_LOGIN}keytab', or none of them.")
-        if keytab is None and settings.get(f"{_LOGIN}use-ticket-cache", "").strip().lower() == "false":
+            raise OptionError(f"Set both of '{_PRINCIPAL}' and '{_KEYTAB}', or none of them.")
+        if keytab is None and settings.get(_TICKET_CACHE, "").strip().lower() == "false":
             raise OptionError(
-                f"'{_LOGIN}use-ticket-cache' = 'false' leaves no way to log in: set '{_LOGIN}principal' and "
-                f"'{_LOGIN}keytab'."
+                f"'{_TICKET_CACHE}' = 'false' leaves no way to log in: set '{_PRINCIPAL}' and '{_KEYTAB}'."
             )
         return KerberosLogin(service, principal, keytab, _layers(settings))
 
@@ -113,7 +114,7 @@ class KerberosLogin:
                 found = gssapi.Credentials(usage="initiate", mechs=[gssapi.MechType.kerberos])
             else:
                 if not (os.path.isfile(self.keytab) and os.access(self.keytab, os.R_OK)):
-                    raise HiveLoginError(f"'{_LOGIN}keytab' = '{self.keytab}' is no file that can be read here.")
+                    raise HiveLoginError(f"'{_KEYTAB}' = '{self.keytab}' is no file that can be read here.")
                 name = gssapi.Name(self.principal, gssapi.NameType.kerberos_principal)
                 memory = sha256(f"{self.principal} {self.keytab}".encode()).hexdigest()[:16]
                 store = {"client_keytab": f"FILE:{self.keytab}", "ccache": f"MEMORY:paimon-spark-{memory}"}
@@ -130,7 +131,7 @@ class KerberosLogin:
         if self.keytab is None:
             raise HiveLoginError(
                 f"There is no Kerberos ticket for the Hive metastore ({reason}). Run kinit, or set "
-                f"'{_LOGIN}principal' and '{_LOGIN}keytab'."
+                f"'{_PRINCIPAL}' and '{_KEYTAB}'."
             ) from None
         raise HiveLoginError(
             f"The keytab {self.keytab} gives {self.principal} no Kerberos ticket: {reason}. See that both belong "
@@ -147,7 +148,8 @@ class KerberosLogin:
 
 def _login_option(settings: Mapping[str, str], name: str) -> str | None:
     """Who logs in, or with what; by the older key too, as Java reads it."""
-    return settings.get(f"{_LOGIN}{name}", "").strip() or settings.get(f"security.{name}", "").strip() or None
+    older = f"security.{name.rpartition('.')[2]}"
+    return settings.get(name, "").strip() or settings.get(older, "").strip() or None
 
 
 def _layers(settings: Mapping[str, str]) -> tuple[str, ...]:
