@@ -11,7 +11,7 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import fastavro
 from fastavro.schema import SchemaParseException
@@ -50,6 +50,8 @@ _FEWEST_LANES = 48
 
 _BYTES_AT_ONCE = 32 << 20
 _LISTS = DecodedOnce[tuple[ManifestFileMeta, ...]]()
+_MANIFESTS = DecodedOnce[ManifestColumns]()
+"""Without statistics: what each write of a table with buckets looks at."""
 
 _BAD_RECORDS = (EOFError, LookupError, ValueError, TypeError, OverflowError, StopIteration, struct.error, MemoryError)
 
@@ -269,15 +271,21 @@ def decode_manifests(
     Raises:
         CorruptTableError: a file is damaged.
     """
-    pending: list[tuple[str, AvroBlocks]] = []
+    pending: list[_ManifestFile] = []
     size = 0
     try:
         for path, data in files:
-            content = read_container(data, path=path)
-            if pending and content.schema_json != pending[0][1].schema_json:
+            known = None if statistics else _MANIFESTS.find(data)
+            if known is not None:
                 ready, pending, size = pending, [], 0
                 yield from _decoded_columns(ready, statistics)
-            pending.append((path, content))
+                yield known
+                continue
+            content = read_container(data, path=path)
+            if pending and content.schema_json != pending[0].content.schema_json:
+                ready, pending, size = pending, [], 0
+                yield from _decoded_columns(ready, statistics)
+            pending.append(_ManifestFile(path, data, content))
             size += sum(len(block) for _, block in content.blocks)
             if size >= at_once_bytes:
                 ready, pending, size = pending, [], 0
@@ -288,16 +296,22 @@ def decode_manifests(
     yield from _decoded_columns(pending, statistics)
 
 
-def _decoded_columns(files: Sequence[tuple[str, AvroBlocks]], statistics: bool) -> Iterator[ManifestColumns]:
+class _ManifestFile(NamedTuple):
+    path: str
+    data: bytes
+    content: AvroBlocks
+
+
+def _decoded_columns(files: Sequence[_ManifestFile], statistics: bool) -> Iterator[ManifestColumns]:
     """Decode manifests of one schema: side by side where they have blocks enough, else one after the other."""
-    blocks = [block for _, content in files for block in content.blocks]
+    blocks = [block for file in files for block in file.content.blocks]
     counts = [count for count, _ in blocks]
     if sum(counts) >= _FEWEST_LANES * max(counts, default=1):
-        text = files[0][1].schema_json
+        text = files[0].content.schema_json
         try:
             _, nullable = _parsed_file_schema(text, _MANIFEST_SCHEMA)
         except CorruptTableError as error:
-            raise CorruptTableError(str(error), path=files[0][0]) from error
+            raise CorruptTableError(str(error), path=files[0].path) from error
         walked = None
         if not nullable:
             walked = walk_columns(
@@ -310,8 +324,9 @@ def _decoded_columns(files: Sequence[tuple[str, AvroBlocks]], statistics: bool) 
         if walked is not None:
             yield walked
             return
-    for path, content in files:
-        yield decode_manifest_columns(content, path=path, statistics=statistics)
+    for path, data, content in files:
+        found = decode_manifest_columns(content, path=path, statistics=statistics)
+        yield found if statistics else _MANIFESTS.keep(data, found.read_only())
 
 
 def _decode_arrays(schema: Schema, arrays: Sequence[bytes]) -> list[list[Any]]:

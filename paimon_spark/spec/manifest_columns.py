@@ -172,6 +172,13 @@ class ManifestColumns(Sequence[ManifestEntry]):
         kept = {name: column for name, column in self._values.items() if not name.startswith(STATISTICS)}
         return ManifestColumns({**kept, "_VALUE_STATS_COLS": self._values["_VALUE_STATS_COLS"]}, self._count)
 
+    def read_only(self) -> ManifestColumns:
+        """Return the same entries, whose numbers can be changed no more: they are shared."""
+        for column in self._values.values():
+            if isinstance(column, np.ndarray):
+                column.flags.writeable = False
+        return self
+
     def with_mask(self, name: str, mask: npt.NDArray[np.bool_]) -> ManifestColumns:
         """Return the same entries with a mask over them; `mask` gives it back."""
         return ManifestColumns({**self._values, name: mask}, self._count)

@@ -89,8 +89,10 @@ def test_an_append_does_the_same_however_many_snapshots_there_are(
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
 
-def test_small_files_are_counted_without_decoding_a_manifest_twice(tmp_path: Path, work: Work) -> None:
-    path = _table(tmp_path, compaction_min_file_num=1000)
+@pytest.mark.parametrize("keys", [(), ("id",)])
+def test_a_write_decodes_no_manifest_a_second_time(tmp_path: Path, work: Work, keys: Any) -> None:
+    never = {"compaction_min_file_num": 1000, "num_sorted_run_compaction_trigger": 1000}
+    path = _table(tmp_path, primary_keys=keys, bucket=1 if keys else -1, **never)
     table = paimon_spark.open_table(path)
     for _ in range(12):
         table.append(ROW)

@@ -409,7 +409,7 @@ def show(mistakes: dict[str, Callable[[], Any]]) -> None:
             function()
         except Exception as error:  # noqa: BLE001 - of whatever class: it is shown
             printed = "".join(traceback.format_exception(error)).splitlines()
-            text = str(error)
+            text = str(error).partition("\n\nJVM stacktrace:")[0]  # Connect's own client appends it
             shown |= {
                 "kind": type(error).__name__,
                 "ours": isinstance(error, paimon_spark.PaimonError),
