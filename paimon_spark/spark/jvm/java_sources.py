@@ -1,20 +1,26 @@
 """Java classes of this package: sources under `java/`, compiled in the JVM of the driver by Janino, a part of Spark.
 
-Each class is compiled when it is first loaded, once in a JVM. Nothing of these classes may travel to executors.
+Each class is compiled when it is first loaded, once in a JVM; the next processes find it compiled (`class_cache`).
+Nothing of these classes may travel to executors.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+
+from paimon_spark.spark.jvm.class_cache import cache_file, read_classes, write_classes
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 _FOLDER = "java"
 _SUFFIX = ".java"
+_SEPARATOR = "/"
+_NEWER = 1  # milliseconds: sources have the time 0
 
 
 class JavaSources:
@@ -22,11 +28,28 @@ class JavaSources:
 
     def __init__(self, gateway: Gateway) -> None:
         jvm = gateway.jvm
-        self._finder = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder()
-        for name, text in sources().items():
+        resources = jvm.org.codehaus.commons.compiler.util.resource
+        texts = sources()
+        self._finder = resources.MapResourceFinder()
+        for name, text in texts.items():
             self._finder.addResource(name + _SUFFIX, text)
+        java, java_string = jvm.java.lang.System, jvm.java.lang.String
+        versions = (gateway.context.version, java.getProperty("java.vm.version"))
+        self._file = cache_file(texts, java.getProperty("java.class.path"), versions)
+        self._kept = read_classes(self._file) if self._file else {}
+        self._compiled = resources.MapResourceFinder()
+        self._compiled.setLastModified(_NEWER)
+        for name in texts:
+            self._use_kept(name)
+        self._made = resources.MapResourceCreator()
+        self._made_count = 0
+        self._new: dict[str, bytes] = {}
+        self._generated: dict[str, str] = {}
+        self._join = java_string.join
         parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        self._loader = jvm.org.codehaus.janino.JavaSourceClassLoader(parent, self._finder, None)
+        self._loader = jvm.org.codehaus.janino.CachingJavaSourceClassLoader(
+            parent, self._finder, None, self._compiled, self._made
+        )
         self._classes: dict[str, JavaObject] = {}
         self.shared: dict[str, JavaObject] = {}
         """Objects without state, by their classes."""
@@ -44,8 +67,35 @@ class JavaSources:
         if name not in self._classes:
             if generated is not None:
                 self._finder.addResource(name + _SUFFIX, generated)
+                self._generated[name] = generated
+                if self._kept.get(name + _SUFFIX) == generated.encode():
+                    self._use_kept(name)
             self._classes[name] = self._loader.loadClass(name)
+            self._keep()
         return self._classes[name]
+
+    def _use_kept(self, name: str) -> None:
+        for file in [file for file in self._kept if _source_of(file) == name and not file.endswith(_SUFFIX)]:
+            self._compiled.addResource(file, self._kept[file])
+
+    def _keep(self) -> None:
+        """Keep what was compiled since the last call; of generated classes the texts, too, which may be others."""
+        made = self._made.getMap()
+        if self._file is None or made.size() == self._made_count:
+            return
+        self._made_count = made.size()
+        for file in str(self._join(_SEPARATOR, made.keySet())).split(_SEPARATOR):
+            name = _source_of(file)
+            if file not in self._new:
+                self._new[file] = bytes(made.get(file))
+            if name in self._generated:
+                self._new[name + _SUFFIX] = self._generated[name].encode()
+        self._kept.update(self._new)
+        write_classes(self._file, self._kept)
+
+
+def _source_of(file: str) -> str:
+    return re.split(r"[.$]", file)[0]
 
 
 _of_jvms: WeakKeyDictionary[Any, JavaSources] = WeakKeyDictionary()
