@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import class_archive, seeds
-from tests.support.selection import by_length, choose_quick
+from tests.support.selection import by_length, choose_quick, lengths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ os.environ.setdefault(class_archive.VARIABLE, class_archive.java_options(class_a
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--quick", action="store_true", help="one test of each behaviour, one Spark session a process: under 3 minutes"
+        "--quick", action="store_true", help="the short tests, one of each function: under 3 minutes on two cores"
     )
     parser.addoption("--every-store-case", action="store_true", help="all acceptance cases on each store: 40 minutes")
 
@@ -44,9 +44,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seconds = lengths()
     if config.getoption("--quick"):
-        config.hook.pytest_deselected(items=choose_quick(items))
-    by_length(items)
+        config.hook.pytest_deselected(items=choose_quick(items, seconds))
+    by_length(items, seconds)
 
 
 def absent(what: str) -> None:

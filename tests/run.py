@@ -5,8 +5,8 @@ classes (`tests/support/class_archive.py`), then runs ruff, mypy and pytest, who
 Arguments go to pytest (`python3 tests/run.py tests/spec -x`; `-n 0` for one process). Every step that fails is named at
 the end; the exit code says whether there was one.
 
-`python3 tests/run.py --quick` is for the loop of a person at work: one test of each behaviour, no peers, no JVM but a
-Spark session in each of two processes.
+`python3 tests/run.py --quick` is for the loop of a person at work: the short tests, one of each function, no peers, no
+JVM but a Spark session in each of two processes.
 
 `python3 tests/run.py --spark 4.1` tries an older Spark: the wheel in its environment, every statement, the acceptance
 cases. With the newest version it is the same as without.
@@ -60,9 +60,11 @@ def sharing(*, quick: bool) -> list[str]:
     """Options of pytest-xdist: the long files go first (tests/support/selection.py).
 
     Tests of one file stay together, since they share warehouses and catalogs. A process takes up to 4 GB with its JVMs.
-    In a quick run a third process would cost more, with a Spark session of its own, than it gains.
+    Many tests wait, for faulty stores, other processes and streams: there is a process more than cores. In a quick run
+    a third one would cost more, with a Spark session of its own, than it gains.
     """
-    processes = max(1, min(2 if quick else 4, os.cpu_count() or 1))
+    cores = os.cpu_count() or 1
+    processes = min(2, cores) if quick else min(4, cores + 1)
     return ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 

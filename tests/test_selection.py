@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import seeds
-from tests.support.selection import LONGEST, by_length, choose_quick
+from tests.support.selection import by_length, choose_quick, lengths, lengths_of_run
 
 TESTS = Path(__file__).resolve().parent
 
@@ -33,6 +33,8 @@ class Item:
         (("spark", "catalog", "fixture warehouse"), True),
         (("spark",), False),  # it starts a session of its own
         (("fixture oracle",), False),
+        (("fixture rest",), False),
+        (("fixture hive",), False),
         (("spark", "fixture spark", "fixture connect"), False),
         (("spark", "fixture spark", "peer"), False),
         (("thorough",), False),
@@ -40,7 +42,7 @@ class Item:
 )
 def test_a_quick_run_starts_no_jvm_but_one(needs: tuple[str, ...], quick: bool) -> None:
     items: list[Any] = [Item("tests/spark/test_a.py::test", *needs)]
-    left_out = choose_quick(items)
+    left_out = choose_quick(items, {})
     assert (len(items), len(left_out)) == (quick, not quick)
 
 
@@ -50,7 +52,7 @@ def test_a_quick_run_has_sessions_in_one_folder() -> None:
         Item("tests/spark/test_b.py::test", "fixture spark"),
         Item("tests/read/test_c.py::test", "fixture spark"),
     ]
-    choose_quick(items)
+    choose_quick(items, {})
     assert [item.nodeid for item in items] == ["tests/spark/test_a.py::test", "tests/spark/test_b.py::test"]
 
 
@@ -61,17 +63,45 @@ def test_a_quick_run_takes_one_of_each_function() -> None:
         Item("tests/test_a.py::test_x[3]"),
         Item("tests/test_a.py::test_y"),
     ]
-    left_out = choose_quick(items)
+    left_out = choose_quick(items, {})
     assert [item.nodeid for item in items] == ["tests/test_a.py::test_x[2]", "tests/test_a.py::test_y"]
     assert len(left_out) == 2
 
 
-def test_the_longest_files_go_first_and_exist() -> None:
-    ordered = [f"tests/{LONGEST[0]}::t", f"tests/{LONGEST[1]}::t", "tests/spark/test_c.py::t", "tests/b/test_b.py::t"]
+def test_a_quick_run_has_no_long_function_but_the_shortest_of_its_file() -> None:
+    names = ["a.py::long", "a.py::short", "b.py::longer", "b.py::long", "c.py::too_long"]
+    items: list[Any] = [Item(name) for name in names]
+    seconds = {"a.py::long": 1.0, "b.py::longer": 2.0, "b.py::long": 1.0, "c.py::too_long": 9.0}
+    left_out = choose_quick(items, seconds)
+    assert [item.nodeid for item in items] == ["a.py::short", "b.py::long"]
+    assert [item.nodeid for item in left_out] == ["a.py::long", "b.py::longer", "c.py::too_long"]
+
+
+def test_the_longest_files_go_first_then_those_with_spark() -> None:
+    ordered = ["tests/a/test_longest.py::t", "tests/spark/test_long.py::t", "tests/spark/test_c.py::t", "tests/b.py::t"]
     items: list[Any] = [Item(nodeid) for nodeid in reversed(ordered)]
-    by_length(items)
+    by_length(items, {"tests/a/test_longest.py": 90.0, "tests/spark/test_long.py": 40.0})
     assert [item.nodeid for item in items] == ordered
-    assert not [name for name in LONGEST if not (TESTS / name).exists()]
+
+
+def test_files_whose_lengths_are_known_exist() -> None:
+    files = {name.split("::")[0] for name in lengths()}
+    assert len(files) > 40
+    assert not [name for name in files if not (TESTS.parent / name).exists()]
+
+
+def test_lengths_are_those_of_the_shortest_case_and_of_the_whole_file(tmp_path: Path) -> None:
+    report = tmp_path / "junit.xml"
+    cases = [("tests.a.test_x", "test_y[1]", 30), ("tests.a.test_x", "test_y[2]", 2), ("tests.b.TestZ", "test_z", 1.5)]
+    rows = "".join(f'<testcase classname="{suite}" name="{name}" time="{time}"/>' for suite, name, time in cases)
+    report.write_text(
+        f'<testsuites><testsuite>{rows}<testcase classname="tests.c" name="t" time="0.1"/></testsuite></testsuites>'
+    )
+    assert lengths_of_run(report) == {
+        "tests/a/test_x.py": 32,
+        "tests/a/test_x.py::test_y": 2,
+        "tests/b.py::TestZ::test_z": 1.5,
+    }
 
 
 def test_a_seed_gives_the_same_choices_for_the_same_name() -> None:

@@ -23,6 +23,8 @@ from tests.support.store_server import StoreServer
 from tests.support.store_servers import store_server
 from tests.support.store_tables import FIELDS, insert, rows_of
 
+pytestmark = pytest.mark.thorough  # HDFS has a JVM of its own
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[StoreServer]:
