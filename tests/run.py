@@ -56,16 +56,23 @@ def make_venv() -> Path:
     return python
 
 
+def processes(cores: int, memory_bytes: int, *, quick: bool) -> int:
+    """How many processes share the tests: at most four, and twice as many as cores, since many tests wait.
+
+    They wait for faulty stores, other processes and streams. A process takes up to 4 GB with its JVMs. In a quick run a
+    third one would cost more, with a Spark session of its own, than it gains.
+    """
+    return max(1, min(2, cores) if quick else min(4, 2 * cores, round(memory_bytes / (4 << 30))))
+
+
 def sharing(*, quick: bool) -> list[str]:
     """Options of pytest-xdist: the long files go first (tests/support/selection.py).
 
-    Tests of one file stay together, since they share warehouses and catalogs. A process takes up to 4 GB with its JVMs.
-    Many tests wait, for faulty stores, other processes and streams: there is a process more than cores. In a quick run
-    a third one would cost more, with a Spark session of its own, than it gains.
+    Tests of one file stay together, since they share warehouses and catalogs.
     """
-    cores = os.cpu_count() or 1
-    processes = min(2, cores) if quick else min(4, cores + 1)
-    return ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    count = processes(os.cpu_count() or 1, memory_bytes, quick=quick)
+    return ["-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def older_spark(version: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `--quick` leaves out, and that long files go first."""
+"""What `--quick` leaves out, that long files go first, and how many processes share the tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.run import processes
 from tests.support import seeds
 from tests.support.selection import by_length, choose_quick, lengths, lengths_of_run
 
@@ -102,6 +103,23 @@ def test_lengths_are_those_of_the_shortest_case_and_of_the_whole_file(tmp_path: 
         "tests/a/test_x.py::test_y": 2,
         "tests/b.py::TestZ::test_z": 1.5,
     }
+
+
+@pytest.mark.parametrize(
+    ("cores", "gigabytes", "quick", "count"),
+    [
+        (1, 16, False, 2),
+        (2, 23.4, False, 4),
+        (2, 15.6, False, 4),
+        (16, 64, False, 4),
+        (2, 8, False, 2),
+        (4, 1, False, 1),
+        (1, 16, True, 1),
+        (8, 64, True, 2),
+    ],
+)
+def test_processes_are_as_many_as_cores_and_memory_serve(cores: int, gigabytes: float, quick: bool, count: int) -> None:
+    assert processes(cores, int(gigabytes * (1 << 30)), quick=quick) == count
 
 
 def test_a_seed_gives_the_same_choices_for_the_same_name() -> None:

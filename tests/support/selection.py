@@ -23,7 +23,7 @@ LENGTHS = Path(__file__).with_name("lengths.csv")
 NOT_QUICK = ("oracle", "connect", "rest", "hive", "peer", "slow", "thorough")
 """Fixtures and markers of tests that need more than this process and its Spark session, or much time."""
 _LONG_FILE_SECONDS = 20
-_LONG_TEST_SECONDS = 0.7
+_LONG_TEST_SECONDS = 0.5
 _LONGEST_QUICK_SECONDS = 3
 """Of a file whose tests are all long a quick run takes the shortest, if it is no longer than this."""
 
