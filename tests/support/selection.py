@@ -76,7 +76,7 @@ def choose_quick(items: list[pytest.Item], seconds: Mapping[str, float]) -> list
     files: dict[str, list[str]] = defaultdict(list)
     for name in functions:
         files[name.split("::")[0]].append(name)
-    chosen = set()
+    chosen: set[int] = set()
     for names in files.values():
         short = [name for name in names if name not in seconds]
         shortest = min(names, key=lambda name: seconds.get(name, 0))
