@@ -8,6 +8,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.gateway import gateway_of
+from paimon_spark.spark.session.pyspark_members import java_state
 
 Run = Callable[[str], DataFrame]
 FRONTS = ("catalog", "text")
@@ -61,6 +64,9 @@ def in_use(
     Yields:
         The path.
     """
+    paimon_spark.register(spark)
+    gateway, state = gateway_of(spark), java_state(spark)
+    new_session, clone = spark.newSession, compat.CREATE_CLONE.get(gateway, state)
     paimon_spark.register_catalog(spark, catalog, warehouse=str(path))
     spark.sql(f"CREATE DATABASE {catalog}.{database}")
     if current:
@@ -70,3 +76,6 @@ def in_use(
     yield path
     if current:
         spark.sql("USE spark_catalog.default")
+    # each catalog that new sessions and streams are given takes them time
+    compat.CREATE_CLONE.set(gateway, state, clone)
+    spark.newSession = new_session  # type: ignore[method-assign]
