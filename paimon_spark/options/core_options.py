@@ -11,6 +11,8 @@ from paimon_spark.options.registry import OPTIONS, find_option
 
 READS_LEVEL_0 = "_reads-level-0"
 """A job of ours sets it where rows that batch reads leave out must not be lost; it is no option that users know."""
+OPENED_AT = "_opened-at-schema"
+"""The id of the schema by which a statement that replaces a table's schema reads its old rows; as above."""
 IGNORES_LOST_FILES = "scan.ignore-lost-files"
 IGNORES_CORRUPT_FILES = "scan.ignore-corrupt-files"
 

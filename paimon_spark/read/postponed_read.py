@@ -106,13 +106,25 @@ def refuse_self_overwrite(table: FileStoreTable, snapshot: Snapshot) -> None:
     Raises:
         UnsupportedError: rows are postponed, and reads do not merge them in.
     """
-    if not table.schema.kind.postpones_buckets or merges_postponed(table):
-        return
-    if (table.manifests.live_columns(snapshot, statistics=False).buckets == POSTPONE_BUCKET).any():
+    if _has_unread_postponed(table, snapshot):
         raise UnsupportedError(
             f"Rows of table {table.path} are postponed, and an overwrite of the table from itself would drop them "
             f"unread. Take them into buckets first (CALL sys.compact), or set '{_OPTION}' = 'true'."
         )
+
+
+def hides_rows(table: FileStoreTable, snapshot: Snapshot) -> bool:
+    """Whether plain reads of a snapshot leave rows out: postponed ones, or level 0 until it is compacted."""
+    if _has_unread_postponed(table, snapshot):
+        return True
+    skips = table.options.batch_scan_skips_level_0
+    return skips and bool((table.manifests.live_columns(snapshot, statistics=False).levels == 0).any())
+
+
+def _has_unread_postponed(table: FileStoreTable, snapshot: Snapshot) -> bool:
+    if not table.schema.kind.postpones_buckets or merges_postponed(table):
+        return False
+    return bool((table.manifests.live_columns(snapshot, statistics=False).buckets == POSTPONE_BUCKET).any())
 
 
 def postponed_splits(

@@ -57,9 +57,11 @@ def register(spark: SparkSession) -> None:
     carry_settings(spark)
     activate(spark)
     if is_connect(spark):
+        from paimon_spark.spark.session.connect_views import install_views
         from paimon_spark.spark.source.connect_streams import install_connect_streams  # needs the extra `connect`
 
         install_connect_streams()
+        install_views()
     else:
         from paimon_spark.spark.hooks.install import install_format  # needs py4j, as above
         from paimon_spark.spark.hooks.stream_sinks import install_stream_sinks

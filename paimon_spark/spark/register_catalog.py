@@ -50,6 +50,10 @@ def register(spark: SparkSession) -> None:
     """
     check_session(spark, "register(spark)")
     register_format(spark)
+    if is_connect(spark):
+        from paimon_spark.spark.connect.writers import install_saves  # needs the extra `connect`
+
+        install_saves()
     for name, options in _official_catalogs(every_setting(spark)):
         if name not in _warehouses.get(spark, {}) and not _has_jar(spark):
             warehouse = options.pop("warehouse", None)

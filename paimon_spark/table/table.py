@@ -23,7 +23,7 @@ from paimon_spark.options import (
     log_ignored,
     reaching_options,
 )
-from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, READS_LEVEL_0
+from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, OPENED_AT, READS_LEVEL_0
 from paimon_spark.spec.file_locations import external_roots
 from paimon_spark.spec.format_table import is_format_table, options_of_files
 from paimon_spark.spec.schema import TableSchema
@@ -261,12 +261,14 @@ def _load(
     if stored_branch not in ("", chosen):
         chosen, schemas = stored_branch, SchemaStore(io, TablePaths(root, stored_branch))
         schema = _schema_of_stored_branch(schemas, root, chosen)
+    if OPENED_AT in dynamic:
+        schema = schemas.get(int(dynamic[OPENED_AT]))
     io = confined(io, root, external_roots(schema.options))
     table = FileStoreTable(root, chosen, io, schema, schema.core_options, schemas, schema).as_opened()
     log_ignored(root, options_of_files(schema.options) if is_format_table(schema) else schema.options, logging.INFO)
     of_store = reaching_options(dynamic)
     accept_given(root, of_store)
-    elsewhere = {"branch", *of_store}
+    elsewhere = {"branch", OPENED_AT, *of_store}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 

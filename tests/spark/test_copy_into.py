@@ -71,6 +71,15 @@ def test_rows_go_out_and_come_in_by_name(run: Run, tmp_path: Path) -> None:
     assert sorted(_shown(run, "SELECT k, v FROM cp.db.t")) == [(1, "1"), (1, "1"), (2, "2"), (2, "2")]
 
 
+@pytest.mark.parametrize(
+    "query", ["VALUES (1, 'a'), (2, 'b')", "SELECT id FROM range(2)", "SELECT * FROM some_of_spark"]
+)
+def test_rows_of_values_go_out(run: Run, tmp_path: Path, query: str) -> None:
+    run("CREATE OR REPLACE TEMPORARY VIEW some_of_spark AS SELECT * FROM range(2)")
+    out = f"{tmp_path}/values"
+    assert _shown(run, f"COPY INTO '{out}' FROM ({query}) FILE_FORMAT = (TYPE = PARQUET)")[0][::2] == (out, 2)
+
+
 def test_what_is_refused(run: Run, place: Path) -> None:
     run("CREATE TABLE cp.db.n (k INT NOT NULL, v STRING)")
     for statement, message in {

@@ -1,6 +1,8 @@
 """Overwrites of a table by rows that are made of it: every row is read, and no commit of others is lost."""
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,24 @@ def test_postponed_rows_are_not_dropped_unread(
         assert rows_of(spark, name) == [(1, 11, "a"), (2, 22, "a"), (3, 31, "b"), (4, 41, "b")]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_postponed_rows_that_reads_merge_in_stay(
+    spark: SparkSession, create: Callable[[str], tuple[str, str]], way: Way
+) -> None:
+    name, path = create("'primary-key'='k,dt', 'bucket'='-2', 'postpone.merge-on-read'='true'")
+    frame = spark.sql("SELECT * FROM VALUES (2, 21, 'a'), (4, 40, 'b') AS rows(k, n, dt)")
+    PaimonTable.for_path(spark, path).append(frame, **{"postpone.batch-write-fixed-bucket": "false"})
+    assert rows_of(spark, name) == [(1, 10, "a"), (2, 21, "a"), (3, 30, "b"), (4, 40, "b")]
+    way(spark, name, path)
+    assert rows_of(spark, name) == [(1, 11, "a"), (2, 22, "a"), (3, 31, "b"), (4, 41, "b")]
+
+
+def test_overwrites_on_connect(connect: str, tmp_path: Path) -> None:
+    command = [sys.executable, "tests/spark/connect_overwrites_program.py", connect, str(tmp_path / "wh")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("way", [by_statement, by_text, by_method, by_save, by_partitions])
 @pytest.mark.parametrize("properties", ["'bucket'='-1'", "'primary-key'='k,dt', 'bucket'='1'"])
 def test_a_rival_between_read_and_commit_is_a_conflict(
@@ -147,8 +167,8 @@ def test_a_rival_between_read_and_commit_is_a_conflict(
     came = []
 
     def late(original: Callable[..., Any]) -> Callable[..., Any]:
-        def pinned(*given: Any) -> Any:
-            found = original(*given)
+        def pinned(*given: Any, **named: Any) -> Any:
+            found = original(*given, **named)
             if not came:
                 came.append(True)
                 add(spark, path, "(5, 50, 'a')")

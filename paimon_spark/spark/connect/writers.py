@@ -6,20 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.spark.connect.condition_text import column_name, condition_text
 from paimon_spark.spark.connect.names import context_of, new_or_there, there
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
 from paimon_spark.spark.session.plain_methods import wrap_method
+from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.sql.inserted_rows import Insert
 from paimon_spark.spark.sql.warehouses import TableName, quoted, table_not_found
+from paimon_spark.spark.table.pinned_sources import replacing_rows
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import insert_rows, written_table
 from paimon_spark.spark.text.statement import run_statement
 from paimon_spark.spec.sql_text import literal_text, quoted_name
+from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
 
 _ROWS = "_paimon_written_rows"
 _MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
@@ -29,6 +34,7 @@ def install_writers() -> None:
     """Let writers of Connect sessions name Paimon tables. Calling it again does no harm."""
     from pyspark.sql.connect.readwriter import DataFrameWriter, DataFrameWriterV2
 
+    install_saves()
     wrap_method(DataFrameWriter, "insertInto", _insert_into)
     wrap_method(DataFrameWriter, "saveAsTable", _save_as_table)
     for method, head in (("create", "CREATE"), ("replace", "REPLACE"), ("createOrReplace", "CREATE OR REPLACE")):
@@ -50,6 +56,47 @@ def _insert_into(own: Callable[..., None]) -> Callable[..., None]:
         return _insert(context, name, Insert(name.parts, replaces, dict(plan.options)), _rows(self))
 
     return insert_into
+
+
+def install_saves() -> None:
+    """Let ``save(path)`` of Connect sessions see that rows are made of the table which they replace."""
+    from pyspark.sql.connect.readwriter import DataFrameWriter
+
+    wrap_method(DataFrameWriter, "save", _save_path)
+
+
+def _save_path(own: Callable[..., None]) -> Callable[..., None]:
+    def save(
+        self: Any,
+        path: str | None = None,
+        format: str | None = None,  # noqa: A002 - PySpark's name
+        mode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        **options: Any,
+    ) -> None:
+        __tracebackhide__ = True
+        self.mode(mode).options(**options)
+        if format is not None:
+            self.format(format)
+        plan = self._write
+        if (plan.source or "").lower() == "paimon" and (plan.mode or "").lower() == "overwrite":
+            table = _reached({**plan.options, **({} if path is None else {"path": path})})
+            if table is not None:
+                rows, replacing = replacing_rows(_rows(self), table)
+                plan._child = rows._plan
+                self.options(**replacing)
+        return own(self, path, format, mode, partitionBy, **options)
+
+    return save
+
+
+def _reached(options: Mapping[str, Any]) -> FileStoreTable | None:
+    """The table of a save; None where it is not there, or only the server reaches its store."""
+    try:
+        request = write_request({key: str(value) for key, value in options.items()}, overwrite=True)
+        return load_table(request.name, options=request.options)
+    except (PaimonError, OSError):  # the server finds it, or says what is wrong
+        return None
 
 
 def _save_as_table(own: Callable[..., None]) -> Callable[..., None]:

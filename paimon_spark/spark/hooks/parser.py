@@ -24,7 +24,7 @@ from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_ma
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError, thrown
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
-from paimon_spark.spark.sql.procedures.copy_procedures import copy_call
+from paimon_spark.spark.sql.procedures.copy_procedures import copies_out, copy_call
 from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PARTITION
 from paimon_spark.spark.sql.procedures.function_procedures import function_call
 from paimon_spark.spark.sql.procedures.tag_statements import (
@@ -171,6 +171,8 @@ class StatementProxy(FunctionProxy):
         foreign = parse_foreign_statement(cursor)
         table = statement.table if statement else foreign.table if foreign else None
         catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
+        if catalog is None and is_copy(cursor) and copies_out(cursor):  # VALUES, or rows of Spark's
+            catalog = self._any_catalog()
         if catalog is None:
             return None
         quoted = quoted_name((catalog,))
@@ -181,6 +183,13 @@ class StatementProxy(FunctionProxy):
                 f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}({spark_literal(text)}, {spark_literal(catalog)})"
             )
         return f"CALL {quoted}.{SYSTEM_DATABASE}.{statement.procedure}({spark_literal(text)})"
+
+    def _any_catalog(self) -> str | None:
+        """The name of a Paimon catalog of the session."""
+        listed = self.state.catalogManager().listCatalogs(self.gateway.jvm.scala.Option.empty())
+        names = (str(listed.apply(number)) for number in range(listed.size()))
+        found = (paimon_catalog_of(self.gateway, self.state, (name, "")) for name in names)
+        return next(filter(None, found), None)
 
     def _view_call(self, text: str, statement: ViewStatement) -> str | None:
         """Return the CALL of a statement about a view; None where it is not about one of ours."""

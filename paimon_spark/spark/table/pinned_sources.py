@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
-from paimon_spark.options.core_options import READS_LEVEL_0
-from paimon_spark.read.postponed_read import refuse_self_overwrite
-from paimon_spark.spark.session.connect_plans import with_loads
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.options.core_options import OPENED_AT, READS_LEVEL_0
+from paimon_spark.read.postponed_read import hides_rows, refuse_self_overwrite
+from paimon_spark.spark.session.connect_plans import unknown_views, with_loads
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import read_request
+from paimon_spark.spark.statements.query_trees import NotUnderstoodError, read_query
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
@@ -19,10 +21,18 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-def pinned_source(source: DataFrame, table: FileStoreTable, snapshot_id: int | None) -> DataFrame:
-    """Return a source whose loads of the target read a snapshot (None: there is none), where they name no version.
+def pinned_source(
+    source: DataFrame, table: FileStoreTable, snapshot_id: int | None, *, replaced: bool = False
+) -> DataFrame:
+    """Return a source whose loads of the target read a snapshot, where they name no version.
 
-    A Connect client does not see what is behind the name of a view: there it stays.
+    On Connect a temporary view is followed where this client has made it.
+
+    Args:
+        source: the rows.
+        table: the target.
+        snapshot_id: None where it has none.
+        replaced: whether it gets another schema before the rows are read.
     """
     if snapshot_id is None:
         return source
@@ -37,13 +47,17 @@ def pinned_source(source: DataFrame, table: FileStoreTable, snapshot_id: int | N
         load.options["scan.snapshot-id"] = str(snapshot_id)
         if table.options.batch_scan_skips_level_0:
             load.options[READS_LEVEL_0] = "true"
+        if replaced:
+            load.options[OPENED_AT] = str(table.latest.id)
         return True
 
-    return with_loads(source, pin)
+    return with_loads(source, pin, _named_tables)
 
 
-def replacing_rows(rows: DataFrame, table: FileStoreTable) -> tuple[DataFrame, dict[str, str]]:
-    """Return the rows of an overwrite, and options of the write that go with them.
+def replacing_rows(
+    rows: DataFrame, table: FileStoreTable, *, replaced: bool = False
+) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of an overwrite, and options of the write that go with them; arguments as of `pinned_source`.
 
     Rows that are made of the table itself are made of one snapshot, with those of level 0, and the overwrite is a
     conflict if another commit has changed the partitions that it replaces since then.
@@ -52,11 +66,28 @@ def replacing_rows(rows: DataFrame, table: FileStoreTable) -> tuple[DataFrame, d
         UnsupportedError: rows of the table are postponed, and would be dropped unread.
     """
     latest = table.snapshots.latest()
-    pinned = pinned_source(rows, table, None if latest is None else latest.id)
-    if latest is None or pinned is rows:
+    pinned = pinned_source(rows, table, None if latest is None else latest.id, replaced=replaced)
+    if latest is None:
         return pinned, {}
-    refuse_self_overwrite(table, latest)
+    unknown = unknown_views(pinned) if is_connect(rows.sparkSession) else []
+    if pinned is rows and not unknown:
+        return pinned, {}
+    if unknown and hides_rows(table, latest):
+        raise UnsupportedError(
+            f"Temporary view {unknown[0]} reads a Paimon table, and was not made by this client since it registered "
+            f"Paimon. If that is table {table.path}, its rows that are postponed or not compacted would be dropped "
+            "unread: make the view again, name the table, or compact it (CALL sys.compact)."
+        )
+    if pinned is not rows:
+        refuse_self_overwrite(table, latest)
     return pinned, {LAST_SAFE: str(latest.id)}
+
+
+def _named_tables(text: str) -> list[tuple[tuple[str, ...], int, int, str | None]] | None:
+    try:
+        return [(table.parts, table.start, table.end, table.alias) for table in read_query(text).tables]
+    except NotUnderstoodError:
+        return None
 
 
 def _is_plain_load(load: Any, table: FileStoreTable) -> bool:

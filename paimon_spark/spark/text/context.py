@@ -23,8 +23,6 @@ class Context:
     spark: SparkSession
     known: Warehouses
     args: Mapping[str, Any] | Sequence[Any] | None = None
-    pinned: Mapping[str, int] = field(default_factory=dict)
-    """Snapshots to read of tables (by path) that the statement is about to replace."""
     current: Mapping[str, int] = field(default_factory=dict)
     """Snapshots to read of tables (by path) that the statement changes, with the columns that they have now."""
     opened: Mapping[str, FileStoreTable] = field(default_factory=dict)

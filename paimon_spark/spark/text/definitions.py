@@ -36,6 +36,7 @@ from paimon_spark.spark.sql.warehouses import (
 )
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.table.paimon_table import PaimonTable
+from paimon_spark.spark.table.pinned_sources import replacing_rows
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import insert_into_files
 from paimon_spark.spark.text.inserts import empty, target
@@ -126,10 +127,10 @@ def _new_schema(
     if definition.query is not None:
         if columns:
             raise UnsupportedError("CREATE TABLE … AS SELECT takes its columns from the query: leave the list out")
+        rows = run_query(context, definition.query)
         replaced = name.load() if replaces else None
-        latest = None if replaced is None or is_format_table(replaced.schema) else replaced.snapshots.latest_id()
-        pinned = {} if latest is None else {name.path: latest}
-        rows = run_query(replace(context, pinned=pinned), definition.query)
+        if replaced is not None and not is_format_table(replaced.schema):
+            rows, _ = replacing_rows(rows, replaced, replaced=True)
         columns = saved_columns(rows.schema)
     keys, comment = definition.partition_by, definition.comment
     catalog = None if name.is_path else context.known.catalogs.get(name.catalog_name)

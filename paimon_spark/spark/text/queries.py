@@ -338,9 +338,6 @@ def _read(context: Context, text: str, reference: TableReference, clauses: Seque
             )
         return _Read(reference, name, {}, end, view=view)
     session = session_options(context, name)
-    pinned = context.pinned.get(name.path)
-    if pinned is not None and not has_time_travel(options):
-        options = {"scan.snapshot-id": str(pinned), **options}
     current = None if has_time_travel(options) else context.current.get(name.path)
     if current is not None:
         session = {key: value for key, value in session.items() if key not in POINTS_OF_TIME}

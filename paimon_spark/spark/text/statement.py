@@ -12,6 +12,7 @@ from weakref import WeakSet
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import check_session
+from paimon_spark.spark.session.connect_views import keep_view, kept_views
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import refused_spark_table
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
@@ -272,8 +273,16 @@ def _create_view(context: Context, cursor: Cursor, *, replaces: bool, is_global:
     columns = [piece.identifier() for piece in cursor.group().split()] if cursor.sees("(") else None
     if cursor.take("COMMENT"):
         cursor.string()
-    if len(name) != 1 or not cursor.take("AS") or not names_ours(context, query := cursor.rest()):
+    if len(name) != 1 or (not cursor.sees("AS") and columns is not None):
         return None
+    if not cursor.take("AS"):
+        return _loaded_view(context, cursor, name[0], is_global=is_global)
+    if not names_ours(context, query := cursor.rest()):
+        if not is_connect(context.spark) or not kept_views(context.spark):
+            return None
+        done, frame = context.spark_sql(cursor.text), context.spark_sql(query.source())
+        keep_view(frame if columns is None else frame.toDF(*columns), name[0], is_global=is_global)
+        return done
     frame = run_query(context, query)
     frame = frame if columns is None else frame.toDF(*columns)
     if is_global:
@@ -281,6 +290,16 @@ def _create_view(context: Context, cursor: Cursor, *, replaces: bool, is_global:
     else:
         (frame.createOrReplaceTempView if replaces else frame.createTempView)(name[0])
     return empty(context)
+
+
+def _loaded_view(context: Context, cursor: Cursor, name: str, *, is_global: bool) -> DataFrame | None:
+    """Run CREATE TEMPORARY VIEW … USING paimon on Connect; None for another one."""
+    if not is_connect(context.spark) or not (cursor.take("USING") and cursor.identifier().lower() == "paimon"):
+        return None
+    options = cursor.properties() if cursor.take("OPTIONS") else {}
+    done = context.spark_sql(cursor.text)
+    keep_view(context.spark.read.format("paimon").options(**options).load(), name, is_global=is_global)
+    return done
 
 
 def _truncate(context: Context, cursor: Cursor) -> DataFrame | None:

@@ -25,7 +25,12 @@ _DESCRIPTION = "COPY INTO."
 
 def copy_call(cursor: Cursor) -> str:
     """The name of the procedure that runs a COPY INTO; its argument is the text."""
-    return _INTO_PLACE if cursor.tokens[2].kind is Kind.STRING else _INTO_TABLE
+    return _INTO_PLACE if copies_out(cursor) else _INTO_TABLE
+
+
+def copies_out(cursor: Cursor) -> bool:
+    """Whether a COPY INTO writes files."""
+    return cursor.tokens[2].kind is Kind.STRING
 
 
 def _statement(text: str) -> CopyIntoTable | CopyIntoPlace:
