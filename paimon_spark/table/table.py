@@ -22,6 +22,7 @@ from paimon_spark.options import (
     canonical_options,
     log_ignored,
     reaching_options,
+    unknown_option_error,
 )
 from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, OPENED_AT, READS_LEVEL_0
 from paimon_spark.spec.file_locations import external_roots
@@ -262,6 +263,8 @@ def _load(
         chosen, schemas = stored_branch, SchemaStore(io, TablePaths(root, stored_branch))
         schema = _schema_of_stored_branch(schemas, root, chosen)
     if OPENED_AT in dynamic:
+        if not dynamic[OPENED_AT].isdecimal():
+            raise unknown_option_error(OPENED_AT, ())
         schema = schemas.get(int(dynamic[OPENED_AT]))
     io = confined(io, root, external_roots(schema.options))
     table = FileStoreTable(root, chosen, io, schema, schema.core_options, schemas, schema).as_opened()
