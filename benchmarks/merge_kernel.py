@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from paimon_spark.merge.factory import MergeEngine, merge_engine_for
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import TableSchema, create_schema
+from paimon_spark.spec.type_parser import parse_type
 
 BASE, UPDATE, RUNS = 500_000, 50_000, 3
 COLUMNS = {

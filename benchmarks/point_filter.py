@@ -16,9 +16,10 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.read import file_read
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

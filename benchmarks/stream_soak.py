@@ -27,7 +27,7 @@ import pyarrow as pa
 from benchmarks.common import spark_session
 from benchmarks.soak import bars
 from benchmarks.stream_sink import SCHEMA, feed
-from paimon_spark.commit.stream_batch import StreamBatch
+from paimon_spark.commit.file_store_commit import StreamBatch
 from paimon_spark.read.row_views import ROWS as ALL_ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.source.table_write import planned

@@ -17,8 +17,9 @@ from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import check_compactable
 from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.options import Option, OptionKind, Refusal, Scope, Stage, refusal
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table

@@ -24,9 +24,10 @@ from paimon_spark.maintain.row_level import is_partition_delete
 from paimon_spark.options import OPTIONS, PATTERNS, CoreOptions, Option, find_option
 from paimon_spark.spark.session.overwrite_mode import asks_for_dynamic
 from paimon_spark.spark.source.source_options import read_request, write_request
-from paimon_spark.spec.data_types import DataField, IntType, parse_type
+from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import TableSchema, create_schema
 from paimon_spark.spec.schema_merge import MergeRules
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.store_options import fsspec_options
 from paimon_spark.table.schema_change import AddColumn, SetOption, UpdateColumnNullability, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table

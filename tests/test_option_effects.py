@@ -21,7 +21,7 @@ from paimon_spark.maintain.expire.snapshots import expire_snapshots
 from paimon_spark.maintain.refs.branches import create_branch
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
-from paimon_spark.spark.catalog.distribution import Parallelism, write_distribution
+from paimon_spark.spark.catalog.distributed_rows import Parallelism, write_distribution
 from paimon_spark.spark.catalog.native_scan import is_native
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
 from paimon_spark.spark.columns.types import to_spark_struct
@@ -29,10 +29,11 @@ from paimon_spark.spark.source.source_options import read_request, write_request
 from paimon_spark.spark.source.write_target import target_table
 from paimon_spark.spark.sql.table_descriptions import described_table
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.table import FileStoreTable, create_table, load_table

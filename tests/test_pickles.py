@@ -16,9 +16,10 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spark.table.paimon_table import PaimonTable
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import And, Leaf
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

@@ -36,9 +36,9 @@ from paimon_spark.maintain.row_level import (
     truncate,
 )
 from paimon_spark.maintain.row_removal import remove_rows
-from paimon_spark.read.key_locations import count_keys, read_key_locations
+from paimon_spark.read.key_lookup import count_keys, read_key_locations
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, read_with_metadata
-from paimon_spark.read.postponed_files import by_writer, postponed_schema, read_postponed_rows
+from paimon_spark.read.postponed_read import by_writer, postponed_schema, read_postponed_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema

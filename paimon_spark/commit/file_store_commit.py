@@ -6,14 +6,19 @@ rename". Runs on the driver, once per write.
 A commit must keep all columns of the rows that it writes anew. A job that opened the table before ALTER TABLE ADD
 COLUMN (or before a type was widened) reads files that others wrote since without the new column. Files or rows made of
 such a read would lose its values without a word.
+
+Micro-batches of streaming queries: each is committed once, however often it is replayed.
+
+A query is a commit user, and the number of a micro-batch is the identifier of its commit (Java: ``StreamTableCommit``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.commit.changes import CollectedChanges, collect_changes
@@ -22,10 +27,9 @@ from paimon_spark.commit.conflict_detection import newer_columns
 from paimon_spark.commit.iceberg_metadata import publish_iceberg, republish_iceberg
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgraded_files
-from paimon_spark.commit.publish import Publication, publish_again, publish_snapshot
+from paimon_spark.commit.publish import Publication, holds_files, publish_again, publish_snapshot, snapshot_to_follow
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
-from paimon_spark.commit.succession import holds_files, snapshot_to_follow
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
@@ -35,7 +39,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.overwrite_mode import OverwriteMode
-from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
+from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, FIRST_SNAPSHOT_ID, CommitKind, Operation, Snapshot
 from paimon_spark.table.iceberg_location import check_location
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.bucket_assignment_log import record_paths
@@ -45,7 +49,10 @@ from paimon_spark.write.plan import new_user
 if TYPE_CHECKING:
     from paimon_spark.commit.changes import Changes
     from paimon_spark.commit.concurrent_changes import RowsRead
+    from paimon_spark.options import CoreOptions
     from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
 
 
 def check_columns_kept(table: FileStoreTable, parts: CollectedChanges, rows_of: SnapshotIdentity | None) -> None:
@@ -394,3 +401,47 @@ def _delete_side_files(table: FileStoreTable, part: CommitPart, *, keep: set[str
         if name is not None and name not in keep:
             with contextlib.suppress(Exception):  # the commit has taken place; a leftover is an orphan file
                 table.file_io.delete_quietly(table.paths.index_path(name))
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """One micro-batch of a query."""
+
+    user: str
+    """The query: the same after each restart from its checkpoint, and of no other query."""
+    identifier: int
+    """Number of the micro-batch, ascending."""
+    watermark: int | None = None
+    """Event-time watermark of the query, in epoch milliseconds."""
+    searched: SnapshotIdentity = field(default_factory=SnapshotIdentity)
+    """Neither this snapshot nor one before it holds this micro-batch or a later one."""
+
+
+def stream_user(query_id: str, options: CoreOptions) -> str:
+    """Return the commit user of a query, after the option ``commit.user-prefix``."""
+    prefix = options.value("commit.user-prefix")
+    return f"{prefix}_{query_id}" if prefix else query_id
+
+
+def uncommitted(table: FileStoreTable, batch: StreamBatch) -> StreamBatch | None:
+    """Return a micro-batch that tells how far it was searched for; None where the table has it, or a later one.
+
+    Raises:
+        CorruptTableError: a snapshot cannot be read.
+    """
+    newest = oldest = None
+    for snapshot in batch.searched.later(table.snapshots):
+        newest, oldest = newest or snapshot, snapshot
+        if snapshot.commit_user == batch.user and snapshot.commit_identifier != BATCH:
+            if snapshot.commit_identifier >= batch.identifier:
+                return None
+            break  # those before it are of earlier micro-batches
+    else:
+        if batch.identifier and not batch.searched.id and oldest is not None and oldest.id > FIRST_SNAPSHOT_ID:
+            _LOG.warning(
+                "%s: no snapshot of query %s lives any more. If its micro-batch %d was committed before the query "
+                "stopped, the rows come once more. Let snapshots live longer than queries stand still: "
+                "'snapshot.time-retained', 'snapshot.num-retained.min'.",
+                table.path, batch.user, batch.identifier,
+            )  # fmt: skip
+    return batch if newest is None else replace(batch, searched=SnapshotIdentity.of(newest))

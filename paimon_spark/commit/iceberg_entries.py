@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
-from paimon_spark.spec.binary_row import decode_rows
+from paimon_spark.spec.binary_row_decoder import decode_rows
 from paimon_spark.spec.data_types import DecimalType
 from paimon_spark.spec.iceberg.manifests import Content, IcebergEntry, IcebergFile, Status
 from paimon_spark.spec.iceberg.metadata import publishes_vectors

@@ -5,6 +5,12 @@ race; here the store's own exclusive create decides (``FileIO.create_exclusive``
 read back and its ``uuid`` tells whose it is (docs/internals/format.md §2, docs/internals/design.md §4). Then the table
 is looked at once more: a snapshot in a table that was dropped meanwhile, or dropped and made again, is withdrawn, and
 so is one that follows a snapshot that was rolled back meanwhile.
+
+Whether one snapshot is built on another one: it has the files of that one, but for its own changes.
+
+A commit looks after its publication whether the snapshot before it is still there, and withdraws its own if that was
+rolled back; then it names its snapshot in LATEST. So a snapshot that LATEST does not name yet may be withdrawn, and
+whatever follows it would bring back what was rolled back.
 """
 
 from __future__ import annotations
@@ -18,7 +24,6 @@ from typing import TYPE_CHECKING, Final
 from paimon_spark.commit.conflict_detection import another_table
 from paimon_spark.commit.metastore_partitions import report_partitions
 from paimon_spark.commit.served_publish import publish_by_server
-from paimon_spark.commit.succession import changes_only
 from paimon_spark.errors import (
     CommitError,
     CommitStateUnknownError,
@@ -28,6 +33,7 @@ from paimon_spark.errors import (
     UnsupportedError,
 )
 from paimon_spark.spec.json_text import json_bytes
+from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.storage.store_errors import FINAL_ERRNOS
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -38,9 +44,12 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
     from paimon_spark.table.table import FileStoreTable
 
-
 LONGEST_UNCLEAR_SECONDS: Final = 30
 """So long a store is asked what became of a snapshot, where `commit.timeout` says nothing else."""
+
+_UNCERTAIN_SECONDS: Final = 0.3
+_DOUBTFUL_SECONDS: Final = 5.0
+_FEW_FILES: Final = 50_000
 
 
 class Publication(Enum):
@@ -267,3 +276,72 @@ def _unknown(table: FileStoreTable, snapshot: Snapshot, cause: Exception | None)
         f"not be repeated; if it holds another uuid or is still missing after some minutes, the commit is void: run "
         f"the write again."
     )
+
+
+def snapshot_to_follow(table: FileStoreTable) -> Snapshot | None:
+    """Return the snapshot that a commit follows, None when it is the first.
+
+    One that LATEST does not name is taken at once if it is built on the one before it. Else it is waited for, since its
+    own commit is about to withdraw it; shortly where nobody can tell with little work.
+
+    Raises:
+        TableNotFoundError: the table was dropped.
+        CorruptTableError: the latest snapshot is lost, so that the commit would take its id.
+    """
+    return table.snapshots.latest_to_follow(lambda latest, waited: waited >= _doubtful_seconds(table, latest))
+
+
+def _doubtful_seconds(table: FileStoreTable, latest: Snapshot) -> float:
+    """How long a snapshot is waited for that LATEST does not name."""
+    try:
+        before = table.snapshots.find(latest.id - 1)
+        if before is None:
+            older = any(snapshot_id < latest.id for snapshot_id in table.snapshots.ids())
+            return _DOUBTFUL_SECONDS if older else 0
+        if latest.total_record_count - latest.delta_record_count != before.total_record_count:
+            return _DOUBTFUL_SECONDS
+        base, before_base = table.manifests.base_manifests(latest), table.manifests.data_manifests(before)
+    except (OSError, PaimonError):
+        return _UNCERTAIN_SECONDS
+    if {meta.file_name for meta in before_base} <= {meta.file_name for meta in base}:
+        return 0
+    if sum(meta.num_added_files + meta.num_deleted_files for meta in (*base, *before_base)) > _FEW_FILES:
+        return _UNCERTAIN_SECONDS
+    return 0 if changes_only(table, latest, before, unread=True) else _DOUBTFUL_SECONDS
+
+
+def holds_files(table: FileStoreTable, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
+    """Tell whether a snapshot holds one of the files that these entries add.
+
+    Raises:
+        CorruptTableError: its manifests cannot be read.
+    """
+    names = {entry.file.file_name for entry in entries if entry.kind == FileKind.ADD}
+    if not names:
+        return False
+    partitions = frozenset(entry.partition for entry in entries)
+    return any(entry.file.file_name in names for entry in table.manifests.live_entries(snapshot, partitions=partitions))
+
+
+def changes_only(table: FileStoreTable, snapshot: Snapshot, before: Snapshot, *, unread: bool) -> bool:
+    """Tell whether a snapshot differs from the one before it by its own changes only.
+
+    Args:
+        table: the branch of both.
+        snapshot: the later one.
+        before: with the id before its id.
+        unread: the answer where that cannot be read.
+    """
+    try:
+        files = {_name(entry) for entry in table.manifests.live_entries(snapshot)}
+        files_before = {_name(entry) for entry in table.manifests.live_entries(before)}
+        manifests = table.manifests.delta_manifests(snapshot)
+        changes = {_name(entry) for meta in manifests for entry in table.manifests.read_manifest(meta)}
+    except (OSError, PaimonError):
+        return unread
+    return files ^ files_before <= changes
+
+
+def _name(entry: ManifestEntry) -> tuple[bytes, int, str]:
+    """Name a file at whatever level: a rollback as the latest snapshot changes levels without an entry."""
+    return entry.partition, entry.bucket, entry.file.file_name

@@ -1,13 +1,22 @@
 """Building the next snapshot from changes and the latest snapshot, once for each attempt of a commit.
 
 Equals Java's ``FileStoreCommitImpl.tryCommitOnce`` up to the moment of publishing (docs/internals/format.md §8).
+
+Whether the statistics of the latest snapshot still hold for the next one.
+
+Equals the rule of Java's ``FileStoreCommitImpl``: statistics are inherited as long as the schema stays.
+
+What a commit stamps on new files: row ids, and snapshot ids as sequence numbers.
+
+Equals Java's ``RowTrackingCommitUtils`` (docs/internals/format.md §12) and ``stampSequenceWithSnapshotId`` (§7).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.changes import Changes
@@ -25,15 +34,22 @@ from paimon_spark.commit.index_merge import Hashes, HashIndexFiles, combine_inde
 from paimon_spark.commit.manifest_merge import ManifestAccess, merge_manifests
 from paimon_spark.commit.overwrite import PartitionScope, deleted_entries, deleted_index_entries
 from paimon_spark.commit.partition_ranges import range_predicate
-from paimon_spark.commit.row_tracking import with_row_ids, with_snapshot_sequences
 from paimon_spark.commit.settings import CommitSettings, writer_version
-from paimon_spark.commit.statistics import inherited_statistics
 from paimon_spark.commit.strict_mode import CommittedChanges, check_strict
-from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError
+from paimon_spark.errors import CommitError, PaimonError, SnapshotNotFoundError, TableNotFoundError
+from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 from paimon_spark.spec.hashing import decode_hash_index
-from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest import (
+    DataFileMeta,
+    FileKind,
+    FileSource,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
 from paimon_spark.table.commit_times import next_commit_millis
+from paimon_spark.table.statistics import statistics_of
 
 if TYPE_CHECKING:
     from paimon_spark.commit.manifest_write import ManifestWriter
@@ -41,6 +57,8 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _MAX_SEQUENCE = "sequence.generation.max-sequence-number"
+
+_ROW_ID = "_ROW_ID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,3 +431,81 @@ class SnapshotBuilder:
             write=self.writer.write_hash_index,
             adopts=not self._table.options.value("index-file-in-data-file-dir"),
         )
+
+
+def inherited_statistics(table: FileStoreTable, latest: Snapshot | None, schema_id: int) -> str | None:
+    """Return the name of the statistics file for the snapshot after ``latest``, None without one.
+
+    Java fails when the file cannot be read. Here the statistics are dropped: they are no reason to refuse rows.
+
+    Args:
+        table: where the statistics are.
+        latest: the latest snapshot.
+        schema_id: schema of the new snapshot.
+    """
+    try:
+        known = statistics_of(table, latest)
+    except (OSError, PaimonError):
+        return None
+    return latest.statistics if latest and known and known.schema_id == schema_id else None
+
+
+def with_row_ids(
+    entries: Iterable[ManifestEntry], *, snapshot_id: int, next_row_id: int, by_partition: bool = False
+) -> tuple[tuple[ManifestEntry, ...], int]:
+    """Give new files of a row-tracking table their sequence numbers and first row ids.
+
+    Args:
+        entries: the files of the snapshot, in their order.
+        snapshot_id: id of the snapshot to be.
+        next_row_id: the latest snapshot's ``nextRowId``.
+        by_partition: files of a partition get ids next to each other (``row-tracking.partition-group-on-commit``).
+
+    Returns:
+        The stamped entries, and the new ``nextRowId``.
+
+    Raises:
+        CommitError: a blob file does not follow the file with the other columns of its rows.
+    """
+    if by_partition:
+        groups: dict[bytes, list[ManifestEntry]] = {}
+        for entry in entries:
+            groups.setdefault(entry.partition, []).append(entry)
+        entries = chain.from_iterable(groups.values())
+    stamped = []
+    of_last = next_row_id
+    companion_starts: dict[tuple[str, ...] | None, int] = {}
+    for entry in entries:
+        file = _with_snapshot_sequence(entry.file, snapshot_id)
+        has_row_ids = file.first_row_id is not None or _ROW_ID in (file.write_cols or ())
+        if file.file_source == FileSource.APPEND and not has_row_ids:
+            if is_blob_file(file.file_name) or is_vector_file(file.file_name):  # the rows of the file before it
+                start = companion_starts.get(file.write_cols, of_last)
+                companion_starts[file.write_cols] = start + file.row_count
+                if start + file.row_count > next_row_id:
+                    raise CommitError(f"File {file.file_name} has no rows before it to which its values belong.")
+                file = replace(file, first_row_id=start)
+            else:
+                file = replace(file, first_row_id=next_row_id)
+                of_last, companion_starts = next_row_id, {}
+                next_row_id += file.row_count
+        stamped.append(replace(entry, file=file))
+    return tuple(stamped), next_row_id
+
+
+def _with_snapshot_sequence(file: DataFileMeta, snapshot_id: int) -> DataFileMeta:
+    if file.min_sequence_number == 0:
+        return replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+    if file.max_sequence_number == 0:
+        return replace(file, max_sequence_number=snapshot_id)
+    return file
+
+
+def with_snapshot_sequences(entries: Sequence[ManifestEntry], *, snapshot_id: int) -> tuple[ManifestEntry, ...]:
+    """Set the sequence numbers of added files to the snapshot's id (``sequence.snapshot-ordering``, not in COMPACT)."""
+    return tuple(
+        replace(entry, file=replace(entry.file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id))
+        if entry.kind == FileKind.ADD
+        else entry
+        for entry in entries
+    )

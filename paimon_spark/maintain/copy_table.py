@@ -40,10 +40,10 @@ from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
 from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.new_schema import undo_create
 from paimon_spark.table.paths import TablePaths, plain_path
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.table import create_table, load_table, table_exists
-from paimon_spark.table.undo_create import undo_create
 from paimon_spark.write.data_file_spec import data_file_spec
 from paimon_spark.write.message import CommitMessage, NewHashes
 

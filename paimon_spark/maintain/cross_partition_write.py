@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.overwrite import OutsideChanges, OverwriteSpec, PartitionScope
-from paimon_spark.read.key_locations import numbers_of_keys, plan_key_locations
+from paimon_spark.read.key_lookup import numbers_of_keys, plan_key_locations
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.cross_partition_update import KeyRule, key_rule

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.whole_state import WholeState, commit_state
+from paimon_spark.commit.metadata_commit import WholeState, commit_state
 from paimon_spark.errors import (
     CommitConflictError,
     CorruptTableError,

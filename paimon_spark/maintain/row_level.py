@@ -15,8 +15,7 @@ from paimon_spark.commit.row_counts import report_dropped
 from paimon_spark.errors import CommitConflictError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.column_update import check_updatable_columns
-from paimon_spark.read.postponed_files import postponed_entries
-from paimon_spark.read.postponed_read import merges_postponed
+from paimon_spark.read.postponed_read import merges_postponed, postponed_entries
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.support import check_no_global_index, check_readable, check_writable
 from paimon_spark.table.two_branches import other_branch, own_partitions

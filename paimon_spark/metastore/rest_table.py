@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from paimon_spark.errors import CatalogServerError, CorruptTableError, SchemaError, TableNotFoundError
 from paimon_spark.metastore.metastore import TableHome
+from paimon_spark.spec.data_types import walk_fields
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.type_classes import walk_fields
 
 if TYPE_CHECKING:
     from paimon_spark.metastore.rest_client import RestClient

@@ -11,8 +11,7 @@ import numpy as np
 
 from paimon_spark.read.data_evolution import data_evolution_mask
 from paimon_spark.read.index_pruning import WITH_ROWS, index_masks
-from paimon_spark.read.pruning import bucket_groups, bucket_mask
-from paimon_spark.read.stats_pruning import stats_mask
+from paimon_spark.read.pruning import bucket_groups, bucket_mask, stats_mask
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.predicate import implied_by
 from paimon_spark.table.time_travel import files_since

@@ -17,8 +17,7 @@ from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.data_evolution_read import read_files
 from paimon_spark.read.file_read import FileRead
-from paimon_spark.read.key_ranks import key_ranks
-from paimon_spark.read.sections import runs_of, sections_of
+from paimon_spark.read.sections import key_ranks, runs_of, sections_of
 from paimon_spark.read.split import DiffSplit
 from paimon_spark.read.split_read import partition_constants, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_schema

@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.branch_plan import BranchRead
 from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
-from paimon_spark.read.row_positions import RowPositions
+from paimon_spark.read.row_selection import RowPositions
 from paimon_spark.read.row_tracking import read_tracked
 from paimon_spark.read.split_read import read_split, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type

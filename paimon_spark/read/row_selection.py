@@ -3,6 +3,8 @@
 A selection is one bit for each row of the file, by its position. Planning puts only the place of a vector into a split;
 the task loads it when it opens the file, and masks the batches of whatever row groups it reads
 (Java: ``ApplyDeletionVectorReader``, ``ApplyBitmapIndexRecordReader``).
+
+Positions of rows in their files, as tasks read them.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.deletion_vector import Positions
 from paimon_spark.spec.predicate import Predicate, matching
+from paimon_spark.storage.formats import open_data_file
 from paimon_spark.table.deletion_vectors import deleted_rows
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from paimon_spark.read.split import SplitFile
     from paimon_spark.spec.file_index.answers import Answer
     from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.table import FileStoreTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +135,29 @@ def masked(
         raise CorruptTableError(
             f"The data file gives {position} rows or more where its footer says {len(kept)}.", path=path
         )
+
+
+class RowPositions:
+    """The positions in a file of the rows of one of its slices, in the order in which they are read."""
+
+    def __init__(self, table: FileStoreTable, file: SplitFile) -> None:
+        """Look up where the slice begins and what is deleted of it; opens the file if need be."""
+        self._next = 0
+        self._kept: npt.NDArray[np.int64] | None = None
+        if file.deletion_vector is None and (file.row_groups is None or file.row_groups[0] == 0):
+            return
+        with open_data_file(table.file_io, file.path, file.format, file.size, rows=file.row_count) as reader:
+            part, parts = file.row_groups or (0, 1)
+            rows, count = reader.row_group_rows, reader.num_row_groups
+            first = count * part // parts
+            selection = selected_rows(table.file_io, file, reader.num_rows)
+            if selection is None:
+                self._next = sum(rows[:first])
+            else:
+                self._kept = selection.positions(rows, range(first, count * (part + 1) // parts))
+
+    def take(self, rows: int) -> npt.NDArray[np.int64]:
+        """The positions of the next rows."""
+        start = self._next
+        self._next += rows
+        return np.arange(start, self._next) if self._kept is None else self._kept[start : self._next]

@@ -21,7 +21,7 @@ from paimon_spark.read.data_evolution_read import read_data_evolution
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.read.plan import ReadPlan, residual_filter
-from paimon_spark.read.row_positions import RowPositions
+from paimon_spark.read.row_selection import RowPositions
 from paimon_spark.read.split_read import partition_constants
 from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.spec.predicate import Predicate, fields

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read import audit_log
-from paimon_spark.read.binlog import BINLOG
+from paimon_spark.read.audit_log import BINLOG
 from paimon_spark.read.blob_values import with_values
 from paimon_spark.read.branch_plan import plan_rows
 from paimon_spark.read.change_range import ChangeRange

@@ -12,9 +12,9 @@ from paimon_spark.read.audit_log import ReadAuditLog
 from paimon_spark.read.change_feed import CHANGE_FEED, ReadChangeFeed
 from paimon_spark.read.incremental_read import read_written, state_rows, written_rows
 from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.snapshot_expiry import stream_expiry_errors
 from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_read import read_split
-from paimon_spark.read.stream_expiry import stream_expiry_errors
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ import numpy as np
 from paimon_spark.read.data_evolution import row_range_groups
 from paimon_spark.read.file_scan import created_since, scan_files
 from paimon_spark.read.incremental_plan import check_only_added, rows_may_match
-from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.pruning import bucket_groups
-from paimon_spark.read.sections import sections_of
+from paimon_spark.read.sections import key_ranks, sections_of
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_generator import generate_splits, split_files

@@ -11,7 +11,7 @@ import pyarrow as pa
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.arrow_buffers import WORD_MASKS, BoolArray, IntArray, WordArray, unaligned_words
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.binary_row_values import (
+from paimon_spark.spec.binary_row import (
     HEADER_BITS,
     MAX_INLINE_BYTES,
     WIDE_DECIMAL_BYTES,

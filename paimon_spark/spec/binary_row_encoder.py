@@ -29,7 +29,7 @@ from paimon_spark.spec.arrow_buffers import (
     one_array,
 )
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.binary_row_values import (
+from paimon_spark.spec.binary_row import (
     HEADER_BITS,
     MAX_INLINE_BYTES,
     SlotKind,

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
 from paimon_spark.spec.arrow_buffers import ByteStrings, boolean_values, fixed_values, null_mask, one_array
-from paimon_spark.spec.binary_row import BinaryRows, encode_rows
-from paimon_spark.spec.binary_row_values import SlotKind, slot_kind
+from paimon_spark.spec.binary_row import SlotKind, slot_kind
+from paimon_spark.spec.binary_row_encoder import BinaryRows, encode_rows
 from paimon_spark.spec.data_types import BigIntType, DataType, IntType
 
 HashArray = npt.NDArray[np.int32]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.spec.binary_row import decode_rows
+from paimon_spark.spec.binary_row_decoder import decode_rows
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataType

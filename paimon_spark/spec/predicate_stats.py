@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.spec.predicate_tree import Leaf, Predicate, fold, is_nan, literal_scalar
+from paimon_spark.spec.predicate import Leaf, Predicate, fold, is_nan, literal_scalar
 
 Mask = npt.NDArray[np.bool_]
 ColumnStats = tuple[pa.Array, pa.Array, pa.Array]

@@ -1,11 +1,14 @@
-"""A table's schema: one version of fields, keys and options (docs/internals/spec/schema.txt, Java ``TableSchema``)."""
+"""A table's schema: one version of fields, keys and options (docs/internals/spec/schema.txt, Java ``TableSchema``).
+
+Which tables are of plain files: Java's ``FormatTable`` and ``TableType``.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from paimon_spark.errors import CorruptTableError, SchemaError
 from paimon_spark.options import CoreOptions
@@ -16,14 +19,14 @@ from paimon_spark.spec.data_types import (
     MapType,
     MultisetType,
     RowType,
+    duplicate_names,
     holds_blobs,
-    parse_fields,
     walk_fields,
 )
 from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
 from paimon_spark.spec.table_kind import BucketMode as BucketMode
 from paimon_spark.spec.table_kind import TableKind, table_kind
-from paimon_spark.spec.type_classes import duplicate_names
+from paimon_spark.spec.type_parser import parse_fields
 
 CURRENT_VERSION = 3
 """The version of schema files we write (Java ``TableSchema.CURRENT_VERSION``)."""
@@ -32,6 +35,12 @@ _PAIMON_07_VERSION = 1
 _PAIMON_08_VERSION = 2
 _UNTRIMMED_LISTS = ("bucket-key", "partial-update.remove-record-on-sequence-group")
 """Lists of columns in which Java treats blanks as part of the names, as in sequence groups."""
+
+TYPE: Final = "type"
+FORMAT_TABLE: Final = "format-table"
+FILE_FORMAT: Final = "file.format"
+FORMATS: Final = ("csv", "json", "orc", "parquet", "text")
+"""Java has `mosaic` besides, which no reader of Spark's knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,3 +373,14 @@ class FieldNumbering:
             case RowType():
                 return replace(data_type, fields=tuple(self.nested_field(f) for f in data_type.fields))
         return data_type
+
+
+def is_format_table(schema: TableSchema) -> bool:
+    """Whether a schema is one of plain files."""
+    return schema.options.get(TYPE, "").strip().lower() == FORMAT_TABLE
+
+
+def options_of_files(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a table of plain files that are not for its files: a log may say that they are ignored."""
+    own = ("csv.", "json.", "text.", "format-table.partition-path-only-value", "format-table.file.compression")
+    return {key: text for key, text in options.items() if not key.startswith(own)}

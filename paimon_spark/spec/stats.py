@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, OptionError
 from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.binary_row import SlotKind, slot_kind
 from paimon_spark.spec.binary_row_decoder import decode_rows
 from paimon_spark.spec.binary_row_encoder import encode_rows
-from paimon_spark.spec.binary_row_values import SlotKind, slot_kind
 from paimon_spark.spec.data_types import (
     BigIntType,
     BlobType,

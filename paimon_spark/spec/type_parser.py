@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, NoReturn
 
 from paimon_spark.errors import SchemaError
-from paimon_spark.spec.type_classes import (
+from paimon_spark.spec.data_types import (
     ArrayType,
     BigIntType,
     BinaryType,

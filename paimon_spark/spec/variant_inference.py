@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec import variant_scalars as scalars
-from paimon_spark.spec.variant_containers import ARRAY, OBJECT, Names, elements_of, fields_of
-from paimon_spark.spec.variant_values import Ragged
+from paimon_spark.spec import variant_shredder as scalars
+from paimon_spark.spec.variant_values import ARRAY, OBJECT, Names, Ragged, elements_of, fields_of
 
 Longs = npt.NDArray[np.int64]
 

@@ -19,8 +19,19 @@ import pyarrow.compute as pc
 from paimon_spark.errors import DataError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import VARIANT_STRUCT
-from paimon_spark.spec.variant_containers import ARRAY, OBJECT, Names, containers, fields_of, flags, longs
-from paimon_spark.spec.variant_values import Ragged, constant, missing, scalar_values
+from paimon_spark.spec.variant_values import (
+    ARRAY,
+    OBJECT,
+    Names,
+    Ragged,
+    constant,
+    containers,
+    fields_of,
+    flags,
+    longs,
+    missing,
+    scalar_values,
+)
 
 Longs = npt.NDArray[np.int64]
 

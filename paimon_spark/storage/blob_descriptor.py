@@ -1,4 +1,7 @@
-"""Where a BLOB value lies, as bytes that other engines resolve (Java: ``BlobDescriptor``)."""
+"""Where a BLOB value lies, as bytes that other engines resolve (Java: ``BlobDescriptor``, ``BlobViewStruct``).
+
+A descriptor names a file, a view a value of another table: the table, its column's id, its row's id.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,11 @@ _VERSION: Final = 2
 _MAGIC: Final = 0x424C4F4244455343
 HEADER: Final = struct.pack("<bq", _VERSION, _MAGIC)
 """What a descriptor starts with."""
+
+VIEW_TAIL: Final = 12
+"""Bytes of the ids of column and row, at the end."""
+VIEW_HEADER: Final = struct.pack("<bq", 1, 0x424C4F4256494557)
+"""What such a name starts with."""
 
 
 def descriptor(uri: str, offset: int, length: int) -> bytes:
@@ -86,3 +94,30 @@ def rename(described: pa.Array, names: Mapping[str, str]) -> pa.Array:
     new = [descriptor(names[parse_head(head)], 0, 0)[:-LOCATION] for head in heads.dictionary.to_pylist()]
     taken = pa.array(new, pa.binary()).take(heads.indices)
     return pc.binary_join_element_wise(taken, pc.binary_slice(described, -LOCATION, None), pa.scalar(b""))
+
+
+def blob_view(table: str, field_id: int, row_id: int) -> bytes:
+    """The name of a value.
+
+    Args:
+        table: ``database.table``, or ``database.table$branch_name``.
+        field_id: of the column.
+        row_id: of the row.
+    """
+    name = table.encode()
+    return VIEW_HEADER + struct.pack("<i", len(name)) + name + struct.pack("<iq", field_id, row_id)
+
+
+def parse_view_head(head: bytes) -> str:
+    """The table of a name without its ids.
+
+    Raises:
+        ValueError: these are no such bytes.
+        struct.error: there are too few.
+    """
+    if head[: len(VIEW_HEADER)] != VIEW_HEADER:
+        raise ValueError("it does not start as one")
+    (length,) = struct.unpack_from("<i", head, len(VIEW_HEADER))
+    if length != len(head) - len(VIEW_HEADER) - 4:
+        raise ValueError("the name of its table has another length")
+    return head[len(VIEW_HEADER) + 4 :].decode()

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, DataError
-from paimon_spark.storage.blob_descriptor import HEADER
-from paimon_spark.storage.blob_views import VIEW_HEADER
+from paimon_spark.storage.blob_descriptor import HEADER, VIEW_HEADER
 from paimon_spark.storage.described_files import DescribedFiles, MissingBlobError
 
 _LOG = logging.getLogger(__name__)

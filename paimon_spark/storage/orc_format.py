@@ -20,6 +20,7 @@ from paimon_spark.options import CoreOptions
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.predicate_stats import prune_stats
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
 from paimon_spark.storage.data_file import (
@@ -32,8 +33,7 @@ from paimon_spark.storage.data_file import (
 )
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_footer import decode, decoded_bytes, read_tail, signed, stripe_parts, writer_zone
-from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far, nested_parts
-from paimon_spark.storage.orc_values import needs_restoring, restored
+from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far, needs_restoring, nested_parts, restored
 
 _LEGACY_TIMESTAMPS: Final = "orc.timestamp-ltz.legacy.type"
 _ID_ATTRIBUTE: Final = "paimon.id"
@@ -139,7 +139,7 @@ class OrcReader(DataFileReader):
                     stats[name] = found
         if not stats or not everything:
             return everything
-        keep = predicates.prune_stats(predicate, stats, pa.array(self.row_group_rows, pa.int64()))
+        keep = prune_stats(predicate, stats, pa.array(self.row_group_rows, pa.int64()))
         return [at for at in everything if keep[at]]
 
     def close(self) -> None:

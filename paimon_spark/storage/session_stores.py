@@ -18,7 +18,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.storage.azure_accounts import of_account
 from paimon_spark.storage.s3_credentials import CREDENTIALS as S3_CREDENTIALS
 from paimon_spark.storage.s3_credentials import for_bucket
-from paimon_spark.storage.store_answers import check_bucket
+from paimon_spark.storage.store_errors import check_bucket
 from paimon_spark.storage.store_options import fsspec_options
 
 Ask = Callable[[Sequence[str], str | None, Sequence[str]], Mapping[str, str]]

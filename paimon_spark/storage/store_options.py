@@ -3,6 +3,8 @@
 Pure functions over strings. Three spellings are taken: Paimon's own (`s3.access-key`), Hadoop's (`fs.s3a.access.key`)
 and fsspec's behind `fs.` (`fs.anon=true`, `fs.client_kwargs={"region_name": "eu-west-1"}`). Where they name the same
 thing, fsspec's spelling wins, then Hadoop's.
+
+Keeps the secrets of options out of texts of objects and out of messages.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import difflib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.options.option import parse_duration
 from paimon_spark.storage.azure_accounts import account_options
@@ -286,3 +289,27 @@ def _value(key: str, text: str) -> Any:
     if stripped.isdecimal() and not _NEVER_NUMBERS.search(key):
         return int(stripped)
     return text
+
+
+class QuietOptions(dict[str, str]):
+    """Options whose text has no secrets."""
+
+    def __repr__(self) -> str:
+        """Like a dict's, with stars for the values of secret keys."""
+        return repr({key: "***" if secret_values([(key, value)]) else value for key, value in self.items()})
+
+
+@contextmanager
+def without_secrets(options: Mapping[str, Any]) -> Iterator[None]:
+    """Remove the secrets of options from the message of an error."""
+    try:
+        yield
+    except PaimonError as error:
+        message = str(error)
+        cleaned = message
+        for secret in secret_values(options.items()):
+            cleaned = cleaned.replace(secret, "***")
+        if cleaned != message:
+            error.args = (cleaned, *error.args[1:])
+            error.__cause__ = error.__context__ = None
+        raise

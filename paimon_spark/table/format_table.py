@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError, OptionError, SchemaError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.format_table import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE, is_format_table
 from paimon_spark.spec.partition_path import DEFAULT_PARTITION_NAME, escape_path_name, unescape_path_name
-from paimon_spark.spec.predicate_tree import evaluate
-from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.predicate import evaluate
+from paimon_spark.spec.schema import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE, create_schema, is_format_table
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField

@@ -3,14 +3,18 @@
 Equals Java's ``ManifestList``, ``ManifestFile``, ``ManifestsReader`` and
 ``AbstractFileStoreScan.readAndMergeFileEntries``: deletes of all manifests first, then the adds that none of them
 names, in the order of the manifests.
+
+Manifests by the row ids of their files, in tables where the rows of each file follow each other (data evolution).
+
+Reading many small files of one table: several at once from a remote store, and decoded together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import tee
-from typing import TYPE_CHECKING
+from itertools import islice, tee
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +22,13 @@ import pyarrow as pa
 from paimon_spark.errors import ExpiredFileError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.binary_row import decode_rows
+from paimon_spark.spec.binary_row_decoder import decode_rows
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
 from paimon_spark.spec.manifest_raw import RawEntries, decode_raw
-from paimon_spark.spec.predicate import evaluate, prune_stats
-from paimon_spark.table.many_files import decode_ahead
+from paimon_spark.spec.predicate import evaluate
+from paimon_spark.spec.predicate_stats import prune_stats
+from paimon_spark.spec.special_fields import ROW_ID
 from paimon_spark.table.metadata_checks import (
     check_kinds,
     check_list_size,
@@ -37,7 +42,6 @@ from paimon_spark.table.metadata_checks import (
     checked_rows,
     may_repeat,
 )
-from paimon_spark.table.row_id_ranges import manifests_with_row_ids
 from paimon_spark.table.scan_metrics import note_manifests
 
 if TYPE_CHECKING:
@@ -56,6 +60,10 @@ _DECODED_AT_ONCE = 32 << 20
 _CHUNKS_AT_ONCE = 16 << 20
 _JUDGED_AT_ONCE = 20_000
 _ARITY_BYTES = 4
+
+_Decoded = TypeVar("_Decoded")
+_FILES_AT_ONCE = 1024
+_BYTES_AT_ONCE = 8 << 20
 
 
 class ManifestStore:
@@ -408,3 +416,84 @@ class ManifestStore:
 def _filtered_files(parts: Sequence[ManifestColumns], file_filter: FileFilter | None) -> ManifestColumns:
     joined = ManifestColumns.concat(parts)
     return joined if file_filter is None else file_filter(joined)
+
+
+def manifests_with_row_ids(manifests: Sequence[ManifestFileMeta], predicate: Predicate) -> list[ManifestFileMeta]:
+    """Return the manifests that may hold files of rows whose ids match, in the same order.
+
+    Manifests with common ids stay or go together: files of the same rows, and the DELETE of a file, may lie in either.
+    All stay where one does not tell its ids.
+
+    Args:
+        manifests: of one snapshot.
+        predicate: over the row id.
+    """
+    ranges = [(meta.min_row_id, meta.max_row_id) for meta in manifests]
+    known = np.array([pair for pair in ranges if None not in pair], dtype=np.int64).reshape(-1, 2)
+    if len(known) < len(ranges) or not ranges:
+        return list(manifests)
+    order = np.argsort(known[:, 0], kind="stable")
+    low, reach = known[order, 0], np.maximum.accumulate(known[order, 1])
+    starts = np.flatnonzero(np.concatenate(([True], low[1:] > reach[:-1])))
+    ends = np.concatenate((starts[1:], [len(order)])) - 1
+    first, last = low[starts], reach[ends]
+    bounds = pa.array(first), pa.array(last), pa.array(np.zeros(len(first), np.int64))
+    wanted = prune_stats(predicate, {ROW_ID.name: bounds}, pa.array(last - first + 1))
+    kept = np.empty(len(order), np.bool_)
+    kept[order] = np.repeat(wanted, ends - starts + 1)
+    return [meta for meta, keep in zip(manifests, kept.tolist(), strict=True) if keep]
+
+
+def read_ahead(file_io: FileIO, paths: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
+    """Yield each path with the file's bytes, None for missing files; several requests run at once on a remote store."""
+
+    def if_there(path: str) -> bytes | None:
+        try:
+            return file_io.read_bytes(path)
+        except FileNotFoundError:
+            return None
+
+    if file_io.threads == 1:
+        yield from ((path, if_there(path)) for path in paths)
+        return
+    with ThreadPoolExecutor(file_io.threads) as pool:
+        while some := list(islice(paths, file_io.threads)):
+            yield from zip(some, pool.map(if_there, some), strict=True)
+
+
+def decode_ahead(
+    file_io: FileIO,
+    files: Iterable[tuple[str, RecordedFile]],
+    check: Callable[[str, bytes, int | None], None],
+    decode: Callable[[Sequence[tuple[str, bytes]]], Sequence[_Decoded]],
+) -> Iterator[_Decoded | None]:
+    """Yield what each of many files holds, None for those that are missing.
+
+    Args:
+        file_io: where they are.
+        files: the path of each and what is recorded of it.
+        check: gets path, bytes and recorded size of a file that is there.
+        decode: gets path and bytes of some files.
+    """
+    pending: list[tuple[str, bytes | None]] = []
+    size = 0
+    wanted, recorded = tee(files)
+    found = read_ahead(file_io, (path for path, _ in wanted))
+    for (path, data), (_, each) in zip(found, recorded, strict=True):
+        if data is not None:
+            check(path, data, each.size)
+        pending.append((path, data))
+        size += len(data or b"")
+        if len(pending) == _FILES_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield from _decode_some(pending, decode)
+            pending, size = [], 0
+    yield from _decode_some(pending, decode)
+
+
+def _decode_some(
+    files: Sequence[tuple[str, bytes | None]], decode: Callable[[Sequence[tuple[str, bytes]]], Sequence[_Decoded]]
+) -> Iterator[_Decoded | None]:
+    """Decode the files that are there together; None for each that is missing."""
+    decoded = iter(decode([(path, data) for path, data in files if data is not None]))
+    for _, data in files:
+        yield None if data is None else next(decoded)

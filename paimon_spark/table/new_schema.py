@@ -1,28 +1,39 @@
-"""The first schema of a table, made of columns, keys and options, and checked before anything is written."""
+"""The first schema of a table, made of columns, keys and options, and checked before anything is written.
+
+Columns whose type an option says, since SQL has no word for it: BLOB and VECTOR (Java: ``SparkCatalog``).
+
+A table that a statement made and could not fill is taken away again (`undo_create`).
+"""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.options import Scope, canonical_options, check_new_options, reaching_options, with_scope
 from paimon_spark.spec.column_directives import with_directives
-from paimon_spark.spec.option_types import with_option_types
+from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, MapType, VarBinaryType, VectorType, holds_blobs
+from paimon_spark.spec.file_locations import OWN_DIRECTORIES
+from paimon_spark.spec.file_names import BUCKET_PREFIX
+from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.table.support import check_readable, check_stored_branch, check_writable
+from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
 
 _LOG = logging.getLogger(__name__)
 KEY_OPTIONS = {"primary-key": "primary key", "partition": "partition columns"}
 """Options that name the keys of a new table."""
 _LIST = re.compile(r"""\s*\[\s*(['"]).*\1\s*\]\s*""", re.DOTALL)
+
+_INLINE = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
 
 
 def new_table_schema(
@@ -83,3 +94,96 @@ def _column_case(name: str, columns: Sequence[str]) -> str:
     """Return the table's spelling of a column name, if exactly one column differs by case only."""
     found = [column for column in columns if column.lower() == name.lower()]
     return found[0] if len(found) == 1 and name not in columns else name
+
+
+def with_option_types(fields: Sequence[DataField], options: Mapping[str, str]) -> tuple[DataField, ...]:
+    """Return the columns of a new table with the types that its options give them.
+
+    Args:
+        fields: as SQL or a DataFrame gives them.
+        options: ``blob-field`` names BINARY columns that are BLOB, also in arrays and maps; ``blob-descriptor-field``
+            and ``blob-view-field`` such columns themselves; ``vector-field`` ARRAY columns that are VECTOR, of the
+            length ``field.<name>.vector-dim``.
+
+    Raises:
+        SchemaError: such a column has another type.
+        OptionError: the length of a VECTOR is missing or no number.
+    """
+    blobs, vectors = (_names(options.get(key, "")) for key in ("blob-field", "vector-field"))
+    inline = frozenset[str]().union(*(_names(options.get(key, "")) for key in _INLINE))
+    return tuple(
+        _blob(field, alone=field.name in inline)
+        if field.name in blobs | inline
+        else _vector(field, options)
+        if field.name in vectors
+        else field
+        for field in fields
+    )
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def _blob(field: DataField, *, alone: bool) -> DataField:
+    kind = field.type
+    if alone and isinstance(kind, ArrayType | MapType):
+        what = "ARRAY<BLOB>" if isinstance(kind, ArrayType) else "MAP<X, BLOB>"
+        raise SchemaError(f"Column '{field.name}': {what} is only supported by 'blob-field'.")
+    if holds_blobs(kind):
+        return field
+    if isinstance(kind, ArrayType) and isinstance(kind.element, VarBinaryType):
+        return replace(field, type=replace(kind, element=BlobType(nullable=kind.element.nullable)))
+    if isinstance(kind, MapType) and isinstance(kind.value, VarBinaryType):
+        return replace(field, type=replace(kind, value=BlobType(nullable=kind.value.nullable)))
+    if not isinstance(kind, VarBinaryType):
+        raise SchemaError(f"The type of blob field '{field.name}' must be binary, but is {kind.sql()}.")
+    return replace(field, type=BlobType(nullable=kind.nullable))
+
+
+def _vector(field: DataField, options: Mapping[str, str]) -> DataField:
+    if isinstance(field.type, VectorType):
+        return field
+    if not isinstance(field.type, ArrayType):
+        raise SchemaError(f"The type of vector field '{field.name}' must be array, but is {field.type.sql().lower()}.")
+    key = f"field.{field.name}.vector-dim"
+    given = options.get(key)
+    if given is None:
+        raise OptionError(f"When setting 'vector-field', you must also set '{key}'.")
+    if not given.strip().isdigit() or int(given) < 1:
+        shown = f": {given}" if given.strip() else " empty value"
+        raise OptionError(f"Expected an integer for '{key}', but got{shown}.")
+    return replace(field, type=VectorType(field.type.element, int(given), nullable=field.type.nullable))
+
+
+def undo_create(path: str, options: Mapping[str, str]) -> None:
+    """Delete the files of a new table, unless it has a snapshot; other files in its directory stay.
+
+    Args:
+        path: the table directory; for a table named by its path it may hold other files.
+        options: of the store.
+    """
+    try:
+        table = load_table(path, options=options)
+    except TableNotFoundError:
+        return
+    if table.snapshots.latest_id() is not None:
+        return
+    publisher = table.file_io.publisher
+    if publisher is not None:
+        publisher.forget()
+        if publisher.adopts(table.schema):
+            return  # the files may have been there before, and are taken in again
+    io, root, keys = table.file_io, table.path, table.schema.partition_keys
+    first = f"{escape_path_name(keys[0])}=" if keys else BUCKET_PREFIX
+    inside = table.paths.layout.data_directory if table.paths.layout else None
+    data = f"{root}/{inside}" if inside else root
+    for entry in io.list_names(data):
+        if entry.is_dir and entry.name.startswith(first):
+            io.delete_quietly(f"{data}/{entry.name}", recursive=True)
+    while data != root:
+        io.delete_empty_directory(data)
+        data = data.rpartition("/")[0]
+    for name in OWN_DIRECTORIES:
+        io.delete_quietly(f"{root}/{name}", recursive=True)
+    io.delete_empty_directory(root)

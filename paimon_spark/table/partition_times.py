@@ -1,25 +1,37 @@
-"""The time that a partition of a table stands for, as the table's options read it.
+"""Partitions as texts by column, the time that each stands for, and the largest one.
 
 Equals Java's use of ``PartitionTimeExtractor`` when partitions expire and when they are written.
+
+The largest partition of a table: what the function ``max_pt`` gives.
+
+The time that partition values stand for, by a pattern and Java's date-time formats.
+
+Must equal Java's ``PartitionTimeExtractor`` (options ``partition.timestamp-pattern`` and
+``partition.timestamp-formatter``).
 """
 
 from __future__ import annotations
 
+import functools
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import DataError
+from paimon_spark.errors import DataError, OptionError
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.partition_path import partition_value_text
-from paimon_spark.spec.partition_time_extractor import partition_time
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from paimon_spark.options import CoreOptions
+    from paimon_spark.table.table import FileStoreTable
 
 _PATTERN = OPTIONS["partition.timestamp-pattern"]
 _FORMATTER = OPTIONS["partition.timestamp-formatter"]
+
+_DEFAULT = re.compile(r"(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
+_FIELDS = {"y": "year", "u": "year", "M": "month", "L": "month", "d": "day"}
 
 
 def partition_texts(layout: DataLayout, partition: bytes) -> dict[str, str]:
@@ -70,3 +82,162 @@ def check_partition_time(layout: DataLayout, options: CoreOptions, partition: by
             "configuration. This might be caused by an incorrectly specified partition field. Please check your "
             "partition configuration, or set 'partition.timestamp-format.strict' to false."
         )
+
+
+def largest_partition(table: FileStoreTable) -> str:
+    """The largest value of the first partition column among the partitions that have files, as a directory shows it.
+
+    Values are compared in the column's type: the integer 10 is larger than 9. NULL is the smallest.
+
+    Raises:
+        OptionError: the table has no partition columns, or nothing in its partitions.
+    """
+    if not table.schema.partition_keys:
+        raise OptionError(f"{table.path} is not a partitioned table, so no partition is its largest")
+    snapshot = table.snapshots.latest()
+    partitions = (
+        [] if snapshot is None else list(set(table.manifests.live_columns(snapshot, statistics=False).partitions))
+    )
+    values = table.manifests.partition_batch(partitions).column(0).to_pylist() if partitions else []
+    known = [value for value in values if value is not None]
+    if not known:
+        raise OptionError(f"{table.path} has no partitions yet, so none is its largest: write rows first")
+    first = table.schema.partition_fields[0].type
+    return partition_value_text(max(known), first, legacy=False, default_name="")
+
+
+_FIELDS |= {"H": "hour", "m": "minute", "s": "second", "S": "fraction"}
+_LETTERS = re.compile(r"'((?:[^']|'')*)'|(([A-Za-z])\3*)|(.)", re.DOTALL)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LAST_YEAR = 9999
+
+
+def partition_time(values: Mapping[str, str], pattern: str | None, formatter: str | None) -> datetime | None:
+    """Return the local time of a partition, None when its values do not make one.
+
+    Times after the year 9999 are given as the last one that Python knows.
+
+    Args:
+        values: texts of the partition columns by name, in their order.
+        pattern: how they make a text, such as ``$dt $hh:00:00``; the first column when not given.
+        formatter: Java's pattern of that text, such as ``yyyyMMdd``; ``yyyy-MM-dd[ HH:mm:ss[.S]]`` when not given.
+
+    Raises:
+        OptionError: the formatter cannot be used.
+    """
+    text = next(iter(values.values())) if pattern is None else _filled(pattern, values)
+    return _default_time(text) if formatter is None else _formatted_time(text, formatter)
+
+
+def _filled(pattern: str, values: Mapping[str, str]) -> str:
+    """Replace ``$name`` by the value, the longest name first."""
+    names = sorted(values, key=len, reverse=True)
+    if not names:
+        return pattern
+    return re.sub("\\$(" + "|".join(map(re.escape, names)) + ")", lambda found: values[found[1]], pattern)
+
+
+def _default_time(text: str) -> datetime | None:
+    """A lenient reading, as Java's: a 13th month is the first of the next year."""
+    found = _DEFAULT.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day = (int(part) for part in found.groups()[:3])
+    hour, minute, second = (int(part or 0) for part in found.groups()[3:6])
+    micros = int((found[7] or "0").ljust(9, "0")[:6])
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    return _moved(year, month, timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second, microseconds=micros))
+
+
+def _moved(year: int, month: int, by: timedelta) -> datetime:
+    if year < 1:
+        return datetime.min
+    try:
+        return datetime(year, month, 1) + by
+    except (OverflowError, ValueError):
+        return datetime.max
+
+
+def _formatted_time(text: str, formatter: str) -> datetime | None:
+    expression = _expression(formatter)
+    found = expression.fullmatch(text)
+    if found is None:
+        return None
+    parts = found.groupdict()
+    year = parts.get("year")
+    if year is None or parts.get("month") is None or parts.get("day") is None:
+        return None
+    if parts.get("hour") is None and any(parts.get(name) for name in ("minute", "second", "fraction")):
+        return None
+    month = parts["month"]
+    number = _MONTHS.index(month.title()) + 1 if month.title() in _MONTHS else int(month)
+    whole = int(year) + 2000 if len(year) == 2 else int(year)
+    if whole > _LAST_YEAR:
+        return datetime.max
+    try:
+        # Java's SMART resolver takes the 31st of a shorter month as its last day
+        return _smart(
+            whole,
+            number,
+            int(parts["day"]),
+            int(parts.get("hour") or 0),
+            int(parts.get("minute") or 0),
+            int(parts.get("second") or 0),
+            int((parts.get("fraction") or "0").ljust(6, "0")[:6]),
+        )
+    except ValueError:
+        return None
+
+
+def _smart(year: int, month: int, day: int, hour: int, minute: int, second: int, micros: int) -> datetime:
+    if hour == 24 and not minute and not second and not micros:
+        return _smart(year, month, day, 0, 0, 0, 0) + timedelta(days=1)
+    if 28 < day <= 31:
+        following = datetime(year + month // 12, month % 12 + 1, 1) if (year, month) != (_LAST_YEAR, 12) else None
+        last = 31 if following is None else (following - timedelta(days=1)).day
+        day = min(day, last)
+    return datetime(year, month, day, hour, minute, second, micros)
+
+
+@functools.lru_cache(maxsize=32)
+def _expression(formatter: str) -> re.Pattern[str]:
+    """The regular expression of Java's pattern; optional parts in brackets are optional."""
+    out: list[str] = []
+    runs = list(_LETTERS.finditer(formatter))
+    for number, found in enumerate(runs):
+        quoted, letters, letter, other = found.groups()
+        if quoted is not None:
+            out.append(re.escape(quoted.replace("''", "'") or "'"))
+        elif letters is not None:
+            following = runs[number + 1] if number + 1 < len(runs) else None
+            out.append(_field(formatter, letter, len(letters), next_to_number=bool(following and following[2])))
+        else:
+            out.append({"[": "(?:", "]": ")?"}.get(other, re.escape(other)))
+    try:
+        return re.compile("".join(out), re.ASCII)
+    except re.error as error:
+        raise _unusable(formatter) from error
+
+
+def _field(formatter: str, letter: str, count: int, *, next_to_number: bool) -> str:
+    name = _FIELDS.get(letter)
+    if name is None:
+        raise _unusable(formatter)
+    if name == "month" and count == 3:
+        return f"(?P<month>{'|'.join(_MONTHS)})"
+    if name == "fraction" or count == 2:
+        digits = rf"\d{{{count}}}"
+    elif name == "year" and count >= 3:
+        digits = rf"\d{{{count}}}" if next_to_number else rf"[+]?\d{{{count},10}}"
+    elif count == 1:
+        digits = r"\d{1,2}" if name != "year" else r"\d{1,10}"
+    else:
+        raise _unusable(formatter)
+    return f"(?P<{name}>{digits})"
+
+
+def _unusable(formatter: str) -> OptionError:
+    return OptionError(
+        f"Option 'partition.timestamp-formatter' = '{formatter}' cannot be used: give years as yyyy, months as MM, "
+        "days as dd, hours as HH, minutes as mm, seconds as ss, fractions as SSS, each once, other letters in quotes."
+    )

@@ -1,4 +1,4 @@
-"""The tags of one branch: snapshots with a name, kept when the snapshots themselves expire.
+"""The branches of a table, and the tags of one: snapshots with a name, kept when the snapshots themselves expire.
 
 Equals Java's ``TagManager`` and ``Tag`` (docs/internals/format.md §9, docs/internals/spec/tags-proposal.txt).
 """

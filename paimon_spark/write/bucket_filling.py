@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.binary_row import BinaryRows
+from paimon_spark.spec.binary_row_encoder import BinaryRows
 from paimon_spark.spec.hashing import murmur_hash_rows
 from paimon_spark.write.hash_runs import Buckets, Hashes
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.binary_row import encode_rows
+from paimon_spark.spec.binary_row_encoder import encode_rows
 from paimon_spark.spec.data_types import DataField, DoubleType, FloatType
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind, is_retract

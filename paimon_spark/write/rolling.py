@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
-from paimon_spark.spec.binary_row import encode_rows
+from paimon_spark.spec.binary_row_encoder import encode_rows
 from paimon_spark.spec.file_index.writer import FileIndexBuilder
 from paimon_spark.spec.manifest import DataFileMeta, FileSource
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, is_retract

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.spec.binary_row import EMPTY_SERIALIZED_ROW, encode_rows
+from paimon_spark.spec.binary_row_encoder import encode_rows
 from paimon_spark.spec.hashing import bucket_ids, key_hashes
+from paimon_spark.spec.manifest import EMPTY_SERIALIZED_ROW
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.write.bucket_filling import residue_classes
 from paimon_spark.write.dynamic_bucket import DynamicBuckets

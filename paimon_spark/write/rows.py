@@ -15,8 +15,7 @@ from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import CharType, DataField, DataType, VarCharType
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind, is_retract, short_strings
-from paimon_spark.storage.blob_descriptor import HEADER
-from paimon_spark.storage.blob_views import VIEW_HEADER
+from paimon_spark.storage.blob_descriptor import HEADER, VIEW_HEADER
 from paimon_spark.write.store_cast import check_store_cast, match_names, needs_store_cast, store_cast
 
 

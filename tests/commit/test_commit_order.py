@@ -14,7 +14,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
-from paimon_spark.read.postponed_files import by_writer
+from paimon_spark.read.postponed_read import by_writer
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.message import TaskMessage

@@ -13,9 +13,10 @@ from paimon_spark.commit.manifest_merge import ManifestAccess, ManifestMergeOpti
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.spec.binary_row import serialize_row
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry, ManifestFileMeta, SimpleStats
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table
 from tests.support.manifest_entries import merge_entries
 

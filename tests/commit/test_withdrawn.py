@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from paimon_spark.commit import file_store_commit, publish, succession
+from paimon_spark.commit import file_store_commit, publish
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.refs.rollback import rollback_to_as_latest, rollback_to_snapshot
@@ -117,7 +117,7 @@ def test_a_commit_waits_for_a_follower_of_its_withdrawn_snapshot(
     table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rival has published its own on top, and withdraws it a moment later."""
-    monkeypatch.setattr(succession, "_DOUBTFUL_SECONDS", 0)
+    monkeypatch.setattr(publish, "_DOUBTFUL_SECONDS", 0)
     pauses: list[float] = []
 
     def rival() -> None:
@@ -144,5 +144,5 @@ def test_a_rollback_as_the_latest_snapshot_is_built_on_the_one_before_it_though_
     compact(table, full=True)
     rollback_to_as_latest(table, snapshot_id=1)
     before, latest = table.snapshots.get(2), table.snapshots.get(3)
-    assert succession.changes_only(table, latest, before, unread=False)
-    assert succession._doubtful_seconds(table, latest) == 0
+    assert publish.changes_only(table, latest, before, unread=False)
+    assert publish._doubtful_seconds(table, latest) == 0

@@ -21,8 +21,9 @@ from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.maintain.refs.tags import create_tag, delete_tag
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spark.source.table_write import TableWrite
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import OverwriteMode, plan_write
 from paimon_spark.write.task_write import write_batches

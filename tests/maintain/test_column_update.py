@@ -19,10 +19,11 @@ from paimon_spark.maintain.row_deletion import commit_deletions, encode_position
 from paimon_spark.maintain.row_level import check_row_delete, check_update
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.spec.snapshot import CommitKind, Operation
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.schema_change import AddColumn, SetOption
 from paimon_spark.table.schema_evolution import alter_table

@@ -8,8 +8,7 @@ import pytest
 
 from paimon_spark.commit import file_store_commit
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.commit.metadata_commit import compact_manifests
-from paimon_spark.commit.whole_state import WholeState, commit_state
+from paimon_spark.commit.metadata_commit import WholeState, commit_state, compact_manifests
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,

@@ -18,10 +18,11 @@ from paimon_spark.maintain.compact.sorted_rewrite import all_of_each_partition, 
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.table_scan import TableScan
-from paimon_spark.spec.data_types import BigIntType, DataField, IntType, parse_type
+from paimon_spark.spec.data_types import BigIntType, DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.space_curves import Curve
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RenameColumn, SchemaChange, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.snapshot_identity import SnapshotIdentity

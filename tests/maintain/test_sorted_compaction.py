@@ -25,11 +25,12 @@ from paimon_spark.maintain.compact.sorted_rewrite import (
 from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import And, Leaf, Predicate
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.spec.space_curves import Curve
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

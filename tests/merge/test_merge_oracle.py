@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import DataError
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import open_data_file
 from tests.support.merge_cases import (

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.data_types import DataField, DateType, IntType, VarCharType
-from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.spec.schema import is_format_table
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.format_table import FormatTable, format_schema
 from tests.support.rest_server import RestServer, java_of_rest, rest_database

@@ -15,8 +15,9 @@ from conftest import absent
 from paimon_spark.arrow.table import open_table
 from paimon_spark.errors import CommitConflictError, SchemaError
 from paimon_spark.metastore.hive import HiveMetastore
-from paimon_spark.spec.data_types import DataField, IntType, parse_type
+from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.metastore_catalog import MetastoreCatalog, open_catalog
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RemoveOption, SetOption
 from paimon_spark.table.schema_evolution import alter_table

@@ -17,11 +17,11 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
+from paimon_spark.table.new_schema import undo_create
 from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table as create_by_path
 from paimon_spark.table.table import load_table, table_exists
-from paimon_spark.table.undo_create import undo_create
 from tests.support.store_servers import store_server
 from tests.support.store_tables import FIELDS, insert, rows_of
 

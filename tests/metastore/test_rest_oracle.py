@@ -16,7 +16,7 @@ from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.function import Function, sql_definition
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.table.catalog_functions import create_function, drop_function, find_function, functions_of
+from paimon_spark.table.catalog_views import create_function, drop_function, find_function, functions_of
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import AddColumn, SetOption

@@ -12,8 +12,9 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError, SchemaMismatchError, TableNotFoundError
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table import schema_store
 from paimon_spark.table.schema_change import (
     AddColumn,

@@ -12,9 +12,10 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_files_before
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.file_names import FileRegion, compacted_changelog_region, data_file_format
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

@@ -15,7 +15,7 @@ from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.column_update import commit_columns, plan_column_update, update_columns
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
 from paimon_spark.read.row_views import find_view
-from paimon_spark.read.stream_limits import ReadLimits
+from paimon_spark.read.stream_offset import ReadLimits
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.sql_filter import parse_filter

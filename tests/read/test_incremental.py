@@ -16,8 +16,7 @@ from paimon_spark.errors import OptionError, SnapshotNotFoundError, UnsupportedE
 from paimon_spark.merge.changelog_rows import SIDE, Diff
 from paimon_spark.merge.merge_engine import KeyLayout
 from paimon_spark.merge.stream import merge_sorted_runs
-from paimon_spark.read.audit_log import AUDIT_LOG
-from paimon_spark.read.binlog import BINLOG, pack_updates
+from paimon_spark.read.audit_log import AUDIT_LOG, BINLOG, pack_updates
 from paimon_spark.read.change_range import NO_CHANGES, ChangeSource, resolve_changes
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split import DiffSplit

@@ -20,8 +20,7 @@ from paimon_spark.spec.manifest import EMPTY_STATS, ManifestFileMeta, RecordedFi
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate
 from paimon_spark.spec.special_fields import ROW_ID
-from paimon_spark.table.manifest_store import ManifestStore
-from paimon_spark.table.row_id_ranges import manifests_with_row_ids
+from paimon_spark.table.manifest_store import ManifestStore, manifests_with_row_ids
 from paimon_spark.table.table import load_table
 from tests.support.plans import plan_of
 

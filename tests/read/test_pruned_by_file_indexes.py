@@ -17,10 +17,11 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.maintain.column_update import commit_columns, plan_column_update, update_columns
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read import file_read, index_pruning
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.schema_change import AddColumn, RenameColumn, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table, load_table

@@ -18,10 +18,11 @@ from paimon_spark.read.row_views import find_view
 from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.deletion_vector import encode_vector
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.deletion_vectors import VectorLocation
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write

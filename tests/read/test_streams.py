@@ -18,10 +18,9 @@ from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.maintain.refs.tags import create_tag
-from paimon_spark.read.stream_limits import Budget, ReadLimits
-from paimon_spark.read.stream_offset import StreamOffset
-from paimon_spark.spec.data_types import parse_type
+from paimon_spark.read.stream_offset import Budget, ReadLimits, StreamOffset
 from paimon_spark.spec.predicate import Leaf
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RenameColumn, SetOption, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.read.stream_limits import ReadLimits
+from paimon_spark.read.stream_offset import ReadLimits
 from tests.support.seeds import chance
 from tests.support.streams import batches_of, scan_of
 

@@ -17,7 +17,7 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.due import compact_after_write
 from paimon_spark.read.split_read import read_split
-from paimon_spark.read.stream_limits import ReadLimits
+from paimon_spark.read.stream_offset import ReadLimits
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import OverwriteMode, new_user, plan_write

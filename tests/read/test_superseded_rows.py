@@ -21,9 +21,10 @@ from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.split_read import partition_constants, read_split
 from paimon_spark.read.superseded_rows import superseded_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, IntType, parse_type
+from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.special_fields import RowKind
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.deletion_vectors import deleted_rows
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write

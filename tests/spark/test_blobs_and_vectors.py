@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonError
-from paimon_spark.storage.blob_descriptor import descriptor
-from paimon_spark.storage.blob_views import blob_view
+from paimon_spark.storage.blob_descriptor import blob_view, descriptor
 from paimon_spark.table.table import load_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.catalog("blobs")]

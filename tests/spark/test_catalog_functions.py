@@ -9,8 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.storage.blob_descriptor import descriptor
-from paimon_spark.storage.blob_views import blob_view
+from paimon_spark.storage.blob_descriptor import blob_view, descriptor
 
 pytestmark = pytest.mark.spark
 

@@ -13,9 +13,10 @@ from pyspark.sql.functions import col, lit
 
 import paimon_spark
 from paimon_spark import PaimonError, UnsupportedError
-from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spark.catalog.distributed_rows import Parallelism, WriteDistribution, write_distribution
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.catalog("writes", current=True)]

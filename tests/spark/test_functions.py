@@ -13,7 +13,7 @@ import paimon_spark
 from paimon_spark.metastore.rest import RestMetastore
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.function import Function
-from paimon_spark.table.catalog_functions import create_function, drop_function, find_function, functions_of
+from paimon_spark.table.catalog_views import create_function, drop_function, find_function, functions_of
 from paimon_spark.table.metastore_catalog import MetastoreCatalog, open_catalog
 from tests.support.hive_server import HiveServer
 from tests.support.warehouses import FRONTS, Run, run_by, session_of_rest

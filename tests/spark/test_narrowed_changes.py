@@ -10,8 +10,9 @@ import pytest
 from paimon_spark.spark.sql import matched_frames
 from paimon_spark.spark.sql.matched_frames import FrameRows
 from paimon_spark.spark.statements.expressions import Named
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import create_table
 
 COLUMNS = {"k": "INT", "v": "STRING", "c": "CHAR(3)", "x`y": "DOUBLE", "z": "DATE"}

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.read.split import DataSplit, SplitFile
-from paimon_spark.spark.source.split_packing import MAX_BATCH_ROWS, MIN_BATCH_ROWS, even_batches, pack_splits
+from paimon_spark.spark.source.reader import MAX_BATCH_ROWS, MIN_BATCH_ROWS, even_batches, pack_splits
 
 MB = 1 << 20
 

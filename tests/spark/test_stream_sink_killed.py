@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.commit.stream_batch import StreamBatch
+from paimon_spark.commit.file_store_commit import StreamBatch
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.source.table_write import planned

@@ -10,7 +10,8 @@ from paimon_spark.spark.columns.types import (
     to_spark_struct,
     to_spark_type,
 )
-from paimon_spark.spec.data_types import DataField, parse_type_sql
+from paimon_spark.spec.data_types import DataField
+from paimon_spark.spec.type_parser import parse_type_sql
 
 SAME_BOTH_WAYS = {
     "BOOLEAN": "boolean",

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from paimon_spark.spark.catalog.write_batches import MOST_BYTES, MOST_ROWS, NO_LIMIT, WriteBatches, batch_properties
+from paimon_spark.spark.catalog.distributed_rows import MOST_BYTES, MOST_ROWS, NO_LIMIT, WriteBatches, batch_properties
 
 pytestmark = pytest.mark.spark
 

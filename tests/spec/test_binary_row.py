@@ -15,15 +15,9 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError, DataError
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.binary_row import (
-    EMPTY_SERIALIZED_ROW,
-    decode_row,
-    decode_rows,
-    deserialize_row,
-    encode_row,
-    encode_rows,
-    serialize_row,
-)
+from paimon_spark.spec.binary_row import decode_row, deserialize_row, encode_row, serialize_row
+from paimon_spark.spec.binary_row_decoder import decode_rows
+from paimon_spark.spec.binary_row_encoder import encode_rows
 from paimon_spark.spec.data_types import (
     ArrayType,
     BigIntType,
@@ -52,6 +46,7 @@ from paimon_spark.spec.data_types import (
     VectorType,
 )
 from paimon_spark.spec.hashing import bucket_ids, buckets_of_hashes, key_hashes, murmur_hash_rows
+from paimon_spark.spec.manifest import EMPTY_SERIALIZED_ROW
 
 STRING, BYTES = VarCharType(VarCharType.MAX), VarBinaryType(VarBinaryType.MAX)
 EPOCH = datetime.datetime(1970, 1, 1)

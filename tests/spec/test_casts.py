@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from paimon_spark.errors import DataError, SchemaError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.casts import can_cast, cast_array, cast_default
-from paimon_spark.spec.data_types import DataType, DecimalType, RowType, parse_type
+from paimon_spark.spec.data_types import DataType, DecimalType, RowType
+from paimon_spark.spec.type_parser import parse_type
 
 LTZ = " WITH LOCAL TIME ZONE"
 TYPES = (

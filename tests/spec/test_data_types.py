@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paimon_spark.errors import SchemaError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import from_arrow_type, to_arrow_schema, to_arrow_type
-from paimon_spark.spec.data_types import parse_type, parse_type_sql
+from paimon_spark.spec.type_parser import parse_type, parse_type_sql
 from tests.support.data_types import ATOMIC, NUMBERS, TYPES, decimals
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError, DataError, OptionError
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.data_types import parse_type_sql
 from paimon_spark.spec.file_index import decode_head, encode_container
 from paimon_spark.spec.file_index.answers import FileIndexes
 from paimon_spark.spec.file_index.container import IndexDamageError
@@ -34,6 +33,7 @@ from paimon_spark.spec.roaring import (
     encode_bitmap,
     encode_bitmaps,
 )
+from paimon_spark.spec.type_parser import parse_type_sql
 
 
 def rows_of_bits(bits: np.ndarray) -> np.ndarray:

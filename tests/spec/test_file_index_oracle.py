@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.spec.data_types import parse_type_sql
 from paimon_spark.spec.file_index import decode_head, encode_container
 from paimon_spark.spec.file_index.writer import FileIndexBuilder, index_settings, supports
+from paimon_spark.spec.type_parser import parse_type_sql
 from tests.support import seeds
 
 pytestmark = pytest.mark.oracle

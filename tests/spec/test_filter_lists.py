@@ -9,10 +9,10 @@ import pytest
 import sqlglot
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec import long_lists
-from paimon_spark.spec.data_types import DataField, parse_type
-from paimon_spark.spec.long_lists import without_long_lists
-from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.spec import sql_filter
+from paimon_spark.spec.data_types import DataField
+from paimon_spark.spec.sql_filter import parse_filter, without_long_lists
+from paimon_spark.spec.type_parser import parse_type
 
 TYPES = ("INT", "TINYINT", "BIGINT", "STRING", "CHAR(3)", "DECIMAL(6, 2)", "DOUBLE", "DATE", "TIMESTAMP(3)", "BOOLEAN")
 FIELDS = tuple(DataField(i, f"c{i}", parse_type(kind)) for i, kind in enumerate(TYPES))
@@ -38,7 +38,7 @@ def both(monkeypatch: pytest.MonkeyPatch, sql: str) -> tuple[Any, Any]:
     """What the filter means, and what it means without this module; an error as its message's beginning."""
     found = []
     for shortest in (1, 10**9):
-        monkeypatch.setattr(long_lists, "_SHORTEST_TEXT", shortest)
+        monkeypatch.setattr(sql_filter, "_SHORTEST_TEXT", shortest)
         try:
             found.append(parse_filter(sql, FIELDS))
         except OptionError:

@@ -13,7 +13,9 @@ import pytest
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.binary_row import decode_row, decode_rows, encode_row, encode_rows
+from paimon_spark.spec.binary_row import decode_row, encode_row
+from paimon_spark.spec.binary_row_decoder import decode_rows
+from paimon_spark.spec.binary_row_encoder import encode_rows
 from paimon_spark.spec.data_types import (
     ArrayType,
     BinaryType,
@@ -24,9 +26,9 @@ from paimon_spark.spec.data_types import (
     MapType,
     RowType,
     VarBinaryType,
-    parse_type_sql,
 )
 from paimon_spark.spec.hashing import bucket_ids, key_hashes, murmur_hash_rows
+from paimon_spark.spec.type_parser import parse_type_sql
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.data_types import ArrayType, DataField, DataType, IntType, MapType, VarBinaryType, VarCharType
-from paimon_spark.spec.option_types import with_option_types
+from paimon_spark.table.new_schema import with_option_types
 
 BYTES = VarBinaryType(VarBinaryType.MAX)
 KINDS: dict[str, DataType] = {

@@ -15,7 +15,6 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.avro_codec import decode_manifest
 from paimon_spark.spec.binary_row import deserialize_row
-from paimon_spark.spec.data_types import parse_type
 from paimon_spark.spec.file_names import (
     FileNameSequence,
     bucket_name,
@@ -33,6 +32,7 @@ from paimon_spark.spec.partition_path import (
     unescape_path_name,
 )
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.type_parser import parse_type
 
 PARTITIONED = (
     *("append_bucketed_partitioned", "append_partitioned_legacy", "append_partitioned_plain"),

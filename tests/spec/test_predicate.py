@@ -26,11 +26,10 @@ from paimon_spark.spec.predicate import (
     fields,
     matching,
     project,
-    prune_stats,
     rename,
     split_and,
 )
-from paimon_spark.spec.predicate_stats import like_prefix
+from paimon_spark.spec.predicate_stats import like_prefix, prune_stats
 
 TYPES = {
     "i": pa.int8(),

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError, SchemaError
-from paimon_spark.spec.data_types import DataField, RowType, parse_type
+from paimon_spark.spec.data_types import DataField, RowType
 from paimon_spark.spec.schema import BucketMode, TableSchema, assign_field_ids, create_schema
 from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
 from paimon_spark.spec.tag import Tag
+from paimon_spark.spec.type_parser import parse_type
 from tests.support.data_types import NAMES, TYPES
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)

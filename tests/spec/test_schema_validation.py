@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import OptionError, PaimonError, SchemaError
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import TableSchema, create_schema
 from paimon_spark.spec.schema_validation import validate
+from paimon_spark.spec.type_parser import parse_type
 
 COLUMNS = (
     ("k", "INT"),

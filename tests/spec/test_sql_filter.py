@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import Always, And, Leaf, Not, Or, Predicate, evaluate
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.spec.type_parser import parse_type
 
 COLUMNS = {
     "a": "INT",

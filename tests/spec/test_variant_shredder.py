@@ -15,6 +15,7 @@ from pyspark.sql.variant_utils import VariantUtils
 from paimon_spark.errors import DataError, OptionError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import VARIANT_STRUCT, to_arrow_type
+from paimon_spark.spec.type_parser import parse_type_sql
 from paimon_spark.spec.variant_inference import Inference, InferenceLimits
 from paimon_spark.spec.variant_shredder import configured_schemas, shredded, shredded_type
 from paimon_spark.spec.variant_shredding import unshredded
@@ -107,7 +108,7 @@ def fits(value: Any, kind: t.DataType) -> bool:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SCALARS)
 def test_scalars_are_typed_where_nothing_is_lost(name: str, target: str) -> None:
-    kind = t.parse_type_sql(target)
+    kind = parse_type_sql(target)
     assert isinstance(kind, t.DataType)
     given_values = SCALARS[name]
     values = scalar_values(given_values).to_arrow(None)
@@ -131,7 +132,7 @@ def test_scalars_are_typed_where_nothing_is_lost(name: str, target: str) -> None
 )
 def test_bytes_and_timestamps_are_not_typed(target: str) -> None:
     """Java up to 1.4 reads no file that has them typed."""
-    kind = t.RowType((t.DataField(0, "a", t.parse_type_sql(target)),))
+    kind = t.RowType((t.DataField(0, "a", parse_type_sql(target)),))
     found = shredded(variants([{"a": "x"}]), shredded_type(kind, nullable=True))
     assert [field.name for field in found.type.field("typed_value").type.field("a").type] == ["value"]
     assert plain(unshredded(found)) == [{"a": "x"}]

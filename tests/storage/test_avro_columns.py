@@ -14,7 +14,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, write_container
-from paimon_spark.storage import avro_columns
+from paimon_spark.storage import avro_format
 from paimon_spark.storage.avro_encoding import encode_rows
 from paimon_spark.storage.avro_file_schema import FileSchema, file_schema
 from paimon_spark.storage.avro_format import decode_by_fastavro
@@ -69,9 +69,9 @@ def test_in_step_as_one_by_one(data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=6)))
     names = data.draw(st.lists(st.sampled_from(schema.names), min_size=1, unique=True))
     record = FileSchema(file_schema(fields).encode()).record
-    assert avro_columns.supported(record.plain)
+    assert avro_format.supported(record.plain)
     blocks = blocks_of(table, fields, cuts)
-    found = avro_columns.decode_blocks(record.plain, record.storage, names, blocks)
+    found = avro_format.decode_blocks(record.plain, record.storage, names, blocks)
     assert comparable([array.to_pylist() for array in found]) == comparable([table[name].to_pylist() for name in names])
     slow = decode_by_fastavro(record, names, blocks)
     assert comparable([array.to_pylist() for array in slow]) == comparable([array.to_pylist() for array in found])
@@ -100,7 +100,7 @@ def test_damaged_blocks_are_damaged_for_both() -> None:
         blocks[at] = (count, bytes(changed[: chance.choice([len(changed), len(changed), len(changed) - 3])]))
         outcomes = []
         for decode in (
-            lambda given: avro_columns.decode_blocks(record.plain, record.storage, names, given),
+            lambda given: avro_format.decode_blocks(record.plain, record.storage, names, given),
             lambda given: decode_by_fastavro(record, names, given),
         ):
             try:
@@ -114,10 +114,10 @@ def test_damaged_blocks_are_damaged_for_both() -> None:
 
 
 def test_uneven_blocks_are_not_for_walking_in_step() -> None:
-    assert avro_columns.pays([100] * 20)
-    assert not avro_columns.pays([100] * 3)
-    assert not avro_columns.pays([1] * 100_000 + [6000])
-    assert not avro_columns.supported(
+    assert avro_format.pays([100] * 20)
+    assert not avro_format.pays([100] * 3)
+    assert not avro_format.pays([1] * 100_000 + [6000])
+    assert not avro_format.supported(
         FileSchema(file_schema([t.DataField(0, "a", t.ArrayType(t.IntType()))]).encode()).record.plain
     )
 
@@ -142,8 +142,8 @@ def test_large_files_are_read_in_step(tmp_path: Path, wanted: list[str], monkeyp
     table = pa.Table.from_arrays([numbers, texts, rows], schema=to_arrow_schema(fields))
     write_file(tmp_path / "x.avro", fields, table)
     asked: list[int] = []
-    real = avro_columns.decode_blocks
-    monkeypatch.setattr(avro_columns, "decode_blocks", lambda *given: asked.append(1) or real(*given))
+    real = avro_format.decode_blocks
+    monkeypatch.setattr(avro_format, "decode_blocks", lambda *given: asked.append(1) or real(*given))
     found = read_file(tmp_path / "x.avro", [field for name in wanted for field in fields if field.name == name])
     assert asked, "fastavro was used"
     assert found.equals(table.select(wanted))

@@ -7,7 +7,8 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.spec.data_types import DataField, RowType, TinyIntType, parse_type
+from paimon_spark.spec.data_types import DataField, RowType, TinyIntType
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.formats import open_data_file
 from tests.support.data_files import LOCAL, data_files, multiset, read_file, schema_fields, write_file
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.storage.hadoop_azure import dfs_host
-from paimon_spark.storage.hadoop_options import file_system_class, hadoop_options
+from paimon_spark.storage.hadoop_options import dfs_host, file_system_class, hadoop_options
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, fsspec_options, scheme_of
 
 S3A = "org.apache.hadoop.fs.s3a."

@@ -9,8 +9,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from paimon_spark.storage import hdfs, hdfs_calls
-from paimon_spark.storage.hdfs_calls import BoundedClient
+from paimon_spark.storage import hdfs
+from paimon_spark.storage.hdfs import BoundedClient
 
 DATA = bytes(range(256)) * 40
 _PIECE = 1000
@@ -58,7 +58,7 @@ class _Client:
 
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    monkeypatch.setattr(hdfs_calls, "_PIECE_BYTES", _PIECE)
+    monkeypatch.setattr(hdfs, "_PIECE_BYTES", _PIECE)
     found = threading.Event()
     yield found
     found.set()
@@ -77,8 +77,8 @@ def test_a_file_is_read_in_pieces(ended: threading.Event) -> None:
 def test_a_data_node_that_is_silent_in_the_middle_of_a_block_is_given_up(
     ended: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert hdfs_calls.ANSWER_SECONDS < 60
-    monkeypatch.setattr(hdfs_calls, "ANSWER_SECONDS", 0.3)
+    assert hdfs.ANSWER_SECONDS < 60
+    monkeypatch.setattr(hdfs, "ANSWER_SECONDS", 0.3)
     reader = BoundedClient(lambda: _Client(4000, ended)).read("/f").inner
     for read in (lambda: reader.read(-1), lambda: reader.read_range(0, 5000)):
         with pytest.raises(TimeoutError, match="a DataNode has not answered 'read'"):

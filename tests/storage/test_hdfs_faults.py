@@ -10,7 +10,7 @@ import pytest
 from paimon_spark.commit import publish
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage import hdfs_calls
+from paimon_spark.storage import hdfs
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.namenode_proxy import NameNodeFaults, namenode_behind_faults
@@ -91,7 +91,7 @@ def test_a_rename_without_an_answer_is_asked_again(
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hdfs_calls, "ANSWER_SECONDS", 2)
+    monkeypatch.setattr(hdfs, "ANSWER_SECONDS", 2)
     faults.set("silent", "rename", name)
     assert insert(table, {1: 1}) == 2
     assert faults.met == 1
@@ -117,7 +117,7 @@ def test_a_call_that_may_be_sent_twice_is_sent_again(
     fault: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hdfs_calls, "ANSWER_SECONDS", 8)
+    monkeypatch.setattr(hdfs, "ANSWER_SECONDS", 8)
     file_io = table.file_io
     path = f"{table.path}/{'schema/schema-0' if name == 'schema-' else 'snapshot/snapshot-1'}"
     calls = {
@@ -148,10 +148,10 @@ def test_silence_is_a_clear_error(
     table: FileStoreTable,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert hdfs_calls.ANSWER_SECONDS < 60
-    monkeypatch.setattr(hdfs_calls, "ANSWER_SECONDS", 3)
+    assert hdfs.ANSWER_SECONDS < 60
+    monkeypatch.setattr(hdfs, "ANSWER_SECONDS", 3)
     monkeypatch.setattr(publish, "LONGEST_UNCLEAR_SECONDS", 3)
-    monkeypatch.setattr(hdfs_calls, "NEXT_ANSWER_SECONDS", 1)
+    monkeypatch.setattr(hdfs, "NEXT_ANSWER_SECONDS", 1)
     faults.set("silent", "rename", "snapshot-", forever=True)
     with pytest.raises(PaimonError, match=r"does not answer|has not answered"):
         insert(table, {1: 1})

@@ -9,7 +9,7 @@ import pytest
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.spark.source.source_options import read_request, write_request
 from paimon_spark.spark.table.paimon_table import PaimonTable
-from paimon_spark.storage.secrets import QuietOptions, without_secrets
+from paimon_spark.storage.store_options import QuietOptions, without_secrets
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.table import load_table
 

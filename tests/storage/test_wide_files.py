@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.parquet_sizes import decoded_bytes
 from tests.support.data_files import read_file, write_file
 

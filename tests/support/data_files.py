@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
 

@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.file_index import decode_head
 from paimon_spark.spec.file_index.writer import FileIndexBuilder, index_settings
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from paimon_spark.merge.factory import MergeEngine, merge_engine_for
 from paimon_spark.spec.arrow_types import to_arrow_field
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 
 NAN = float("nan")
 NESTED = "ARRAY<ROW<a INT, b INT, c STRING>>"

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.stream_limits import ReadLimits
-from paimon_spark.read.stream_offset import StreamOffset
+from paimon_spark.read.stream_offset import ReadLimits, StreamOffset
 from paimon_spark.read.stream_scan import StreamScan
 from paimon_spark.spark.source.source_options import ReadRequest
 from paimon_spark.spark.source.stream_source import StreamSource

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 import paimon_spark
 from paimon_spark import memory
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import create_table
 
 BUDGET = 32 << 20

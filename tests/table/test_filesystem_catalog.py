@@ -12,9 +12,9 @@ from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import TableSchema, create_schema
 from paimon_spark.storage import local_files
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.new_schema import undo_create
 from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.table import create_table
-from paimon_spark.table.undo_create import undo_create
 
 BAD = ["", " ", ".", "..", "../evil", "a/b", "/abs", "a\\b", "a\0b", "a\nb", "a\x1fb", "a\u2028b", "\ud800", "x" * 300]
 BAD_NEW = [*BAD, "a:b", "ü" * 127]

@@ -6,7 +6,7 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.spec.manifest import RecordedFile
-from paimon_spark.table import manifest_store, many_files
+from paimon_spark.table import manifest_store
 from tests.support.commits import fake_file, make_table, message
 
 
@@ -28,8 +28,8 @@ def test_files_come_in_groups(
         return decode(files)
 
     monkeypatch.setattr(manifest_store.avro_codec, "decode_manifest_files", counting)
-    monkeypatch.setattr(many_files, "_FILES_AT_ONCE", most)
-    monkeypatch.setattr(many_files, "_BYTES_AT_ONCE", most_bytes)
+    monkeypatch.setattr(manifest_store, "_FILES_AT_ONCE", most)
+    monkeypatch.setattr(manifest_store, "_BYTES_AT_ONCE", most_bytes)
     found = table.manifests.files_of(manifests)
     first = next(found)
     assert first is not None

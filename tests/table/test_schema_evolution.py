@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.errors import PaimonError, SchemaChangeError
-from paimon_spark.spec.data_types import DataField, RowType, parse_type
+from paimon_spark.spec.data_types import DataField, RowType
 from paimon_spark.spec.schema import TableSchema, check_field_ids, create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.schema_change import (
     AddColumn,
     DropColumn,

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError, OptionError
-from paimon_spark.spec.binary_row import EMPTY_SERIALIZED_ROW, serialize_row
-from paimon_spark.spec.data_types import parse_type
+from paimon_spark.spec.binary_row import serialize_row
+from paimon_spark.spec.manifest import EMPTY_SERIALIZED_ROW
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.write import dynamic_bucket
 from paimon_spark.write.bucket_assignment_log import AssignmentRecord, Assignments, decode_record, encode_record
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, residue_classes

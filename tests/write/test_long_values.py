@@ -13,8 +13,9 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read.split_read import read_split
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage import avro_format
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write import rolling

@@ -17,8 +17,9 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.binary_row import deserialize_row
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.key_ranges import KeyRanges, cut_buckets, most_rows_of_bucket
 from paimon_spark.write.message import TaskMessage

@@ -12,7 +12,7 @@ from paimon_spark import OptionError
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError, DataError
 from paimon_spark.options import CoreOptions
-from paimon_spark.read.postponed_files import by_writer, postponed_entries, read_postponed_rows
+from paimon_spark.read.postponed_read import by_writer, postponed_entries, read_postponed_rows
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
 from paimon_spark.spec.file_names import postponed_writer
 from paimon_spark.spec.manifest import EMPTY_STATS

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from paimon_spark.commit.stream_batch import StreamBatch, uncommitted
+from paimon_spark.commit.file_store_commit import StreamBatch, uncommitted
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.spark.source.table_write import planned

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import serialize_row
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.hashing import bucket_ids
 from paimon_spark.spec.schema import TableSchema, create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.write.bucket_filling import DynamicBucketPlan
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.routing import NO_PARTITION, Router, shuffle_ids

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import DataError, OptionError, SchemaMismatchError
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import TableSchema, create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.write.rows import MappedRows, map_columns
 
 

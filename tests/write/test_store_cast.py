@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import DataError, SchemaMismatchError
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.data_types import parse_type
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.write.store_cast import check_store_cast, match_names, needs_store_cast, store_cast
 
 

@@ -17,8 +17,9 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.binary_row import deserialize_row
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import FileStoreTable, create_table

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.read.postponed_files import by_writer, postponed_entries, read_postponed_rows
+from paimon_spark.read.postponed_read import by_writer, postponed_entries, read_postponed_rows
 from paimon_spark.read.split_read import read_split
-from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.file_names import postponed_writer
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.bucket_filling import DynamicBucketPlan
 from paimon_spark.write.cross_partition_update import (

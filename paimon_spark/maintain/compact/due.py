@@ -25,7 +25,7 @@ from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.small_files import partitions_to_join
 from paimon_spark.maintain.compact.sorted_rewrite import clusters_by_steps
-from paimon_spark.read.key_ranks import key_ranks
+from paimon_spark.read.sections import key_ranks
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult

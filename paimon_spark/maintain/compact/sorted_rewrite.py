@@ -27,8 +27,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitError, CommitStateUnknownError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.levels import CompactStrategy, level_runs
-from paimon_spark.maintain.compact.output_files import OutputFiles
-from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, appended_rows, output_spec
+from paimon_spark.maintain.compact.rewrite import OutputFiles, Rewrite, RewriteResult, appended_rows, output_spec
 from paimon_spark.maintain.compact.row_order import clustering_columns
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.step import BucketFiles, split_files

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SnapshotNotFoundError
-from paimon_spark.spec.name_pattern import NamePatterns
+from paimon_spark.spec.sql_text import NamePatterns
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.iceberg_metadata import refresh_iceberg, republish_iceberg
-from paimon_spark.commit.succession import changes_only
-from paimon_spark.commit.whole_state import WholeState, commit_state
+from paimon_spark.commit.metadata_commit import WholeState, commit_state
+from paimon_spark.commit.publish import changes_only
 from paimon_spark.errors import (
     CatalogServerError,
     CommitConflictError,

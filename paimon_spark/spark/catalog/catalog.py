@@ -32,7 +32,7 @@ from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
-from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.spec.schema import is_format_table
 from paimon_spark.table.catalog_views import find_view
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
 from paimon_spark.table.system.global_tables import global_table

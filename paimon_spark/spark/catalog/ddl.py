@@ -47,7 +47,6 @@ from paimon_spark.spark.jvm.spark_errors import (
 )
 from paimon_spark.spark.source.write_target import of_one_write
 from paimon_spark.spark.sql.column_defaults import stored_default
-from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
     check_database_location,
     check_default_column,
@@ -61,19 +60,19 @@ from paimon_spark.spark.sql.table_definitions import (
     option_key,
     refuse_added_default,
     refuse_replaced_columns,
+    replace_table,
     unsupported_constraint,
 )
 from paimon_spark.spec.data_types import DataType
-from paimon_spark.spec.format_table import is_format_table
-from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.schema import TableSchema, is_format_table
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table import schema_change as change
 from paimon_spark.table.catalog_views import views_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
+from paimon_spark.table.new_schema import undo_create
 from paimon_spark.table.paths import is_path_name, parse_table_path, system_table_in
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import table_exists
-from paimon_spark.table.undo_create import undo_create
 
 
 class NamespacesProxy(AnswerProxy):

@@ -2,11 +2,17 @@
 
 A relation stays on what its load found: one snapshot, or one range of changes. Filters, columns, limits and counts are
 pushed down as in a catalog, and Spark's own reader is used where it finds the rows.
+
+Relations of one table in a plan, made to read one snapshot: of the table that a statement changes.
+
+Where a relation names a version itself, it stays. The columns of a relation keep their identities, so all that names
+them stays right. On the driver, once per attempt of a statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,9 +39,11 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import Value, java_proxy, none_of
 from paimon_spark.spark.jvm.features import STREAMS, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of, named_text
-from paimon_spark.spark.jvm.plan_tables import OPTIONS, java_list, scala_seq, with_field
+from paimon_spark.spark.jvm.java_sources import new_object
+from paimon_spark.spark.jvm.plan_tables import OPTIONS, TABLE, java_list, python_object, scala_seq, with_field
 from paimon_spark.spark.jvm.spark_errors import MISFITS
-from paimon_spark.spark.session.pyspark_members import java_session, java_state
+from paimon_spark.spark.session.pyspark_members import java_frame, java_session, java_state
+from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.source.read_columns import find_field, match_columns, read_columns
 from paimon_spark.spark.source.source_options import read_request, row_condition
 from paimon_spark.spark.source.stream_source import StreamSource
@@ -44,7 +52,7 @@ from paimon_spark.spark.source.table_read import opened_for
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 from paimon_spark.spec.sql_text import filter_text, quoted_name
-from paimon_spark.storage.secrets import without_secrets
+from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
@@ -62,6 +70,8 @@ _SAME_IN_SPARK = (
     *(t.BinaryType, t.VarBinaryType, t.DateType, t.TimestampType, t.LocalZonedTimestampType),
 )
 """Types whose literals, written as SQL, mean the same to Spark as to us."""
+
+_TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 
 
 class PathTableProxy(TableProxy):
@@ -387,3 +397,61 @@ def _leaves(predicate: Predicate) -> list[Leaf]:
         case And() | Or():
             return [leaf for child in predicate.children for leaf in _leaves(child)]
     return []
+
+
+def frame_at(frame: DataFrame, table: FileStoreTable, snapshot_id: int) -> DataFrame:
+    """Return the rows of a DataFrame of a classic session, made of this snapshot where they are made of the table."""
+    spark = frame.sparkSession
+    gateway = gateway_of(spark)
+    plan = java_frame(frame).queryExecution().analyzed()
+    pinned = tree_at(gateway, plan, table, snapshot_id)
+    if pinned is plan:
+        return frame
+    return DataFrame(compat.DATASET.of(gateway).ofRows(java_session(spark), pinned), spark)
+
+
+def tree_at(gateway: Gateway, tree: JavaObject, table: FileStoreTable, snapshot_id: int) -> JavaObject:
+    """Return a plan or an expression whose relations of a table (by path and branch) read a snapshot of it."""
+    relations = new_object(gateway, "PaimonRelations", (_TREE, tree))
+    java_found = relations.found()  # no iterator: it ends by a Java exception, which is 80 calls
+    found = [java_found.get(index) for index in range(java_found.size())]
+    whole = [relation.withMetadataColumns() if relations.namesMetadata(relation) else relation for relation in found]
+    others = [_at(gateway, relation, table, snapshot_id) for relation in whole]
+    if all(other is relation for other, relation in zip(others, whole, strict=True)):
+        return tree
+    swaps = gateway.jvm.java.util.ArrayList()
+    for other in others:
+        swaps.add(other)
+    return relations.replaced(swaps)
+
+
+def _at(gateway: Gateway, relation: JavaObject, table: FileStoreTable, snapshot_id: int) -> JavaObject:
+    proxy = python_object(gateway, relation.table())
+    if not isinstance(proxy, TableProxy) or proxy.loaded.pinned:
+        return relation
+    own = proxy.loaded.table
+    if (own.path, own.branch) != (table.path, table.branch):
+        return relation
+    if isinstance(proxy, PathTableProxy):
+        if proxy.at is not None:
+            return relation
+        if proxy.view is not ROWS or any(key in POINTS_OF_TIME for key in read_request(proxy.given).options):
+            return relation
+        return with_field(relation, TABLE, java_proxy(proxy.at_snapshot(snapshot_id)))
+    given = gateway.string_dict(relation.options().asCaseSensitiveMap())
+    if any(key.lower().startswith(("scan.", "incremental-")) for key in given):
+        return relation
+    return relation_at(gateway, relation, snapshot_id)
+
+
+def relation_at(gateway: Gateway, relation: JavaObject, snapshot_id: int) -> JavaObject:
+    """Return a relation of a catalog's table that reads a snapshot as `FileStoreTable.reading_level_0` does."""
+    given = gateway.string_dict(relation.options().asCaseSensitiveMap())
+    proxy = python_object(gateway, relation.table())
+    whole = proxy.loaded.table.reading_level_0()
+    if whole is not proxy.loaded.table:
+        loaded = replace(proxy.loaded, table=whole)
+        relation = with_field(relation, TABLE, java_proxy(TableProxy(gateway, proxy.catalog_name, loaded)))
+    return with_field(
+        relation, OPTIONS, gateway.options({**given, "scan.snapshot-id": str(snapshot_id), CHANGED: "true"})
+    )

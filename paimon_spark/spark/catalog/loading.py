@@ -18,7 +18,7 @@ from paimon_spark.spark.sql.read_version import (
     refuse_branch_of_session,
     refuse_second_version,
 )
-from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.paths import is_path_name

@@ -23,7 +23,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from paimon_spark.read.plain_files import merged_splits
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.superseded_rows import superseded_rows
-from paimon_spark.spark.source.split_packing import cores_here
+from paimon_spark.spark.source.reader import cores_here
 from paimon_spark.spec.predicate import implied_by
 from paimon_spark.table.deletion_vectors import deleted_rows
 

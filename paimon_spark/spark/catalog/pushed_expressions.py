@@ -32,8 +32,7 @@ from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jvm.answer_proxy import java_entry
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
-from paimon_spark.spec.predicate_tree import KeyOfMap, with_keys
+from paimon_spark.spec.predicate import Always, KeyOfMap, Leaf, Not, Predicate, all_of, any_of, with_keys
 
 if TYPE_CHECKING:
     from paimon_spark.read.table_scan import RowView

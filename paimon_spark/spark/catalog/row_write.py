@@ -33,7 +33,7 @@ from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.source_options import REPORT_TO, write_request
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.storage.secrets import without_secrets
+from paimon_spark.storage.store_options import without_secrets
 
 if TYPE_CHECKING:
     from paimon_spark.spark.catalog.loading import LoadedTable

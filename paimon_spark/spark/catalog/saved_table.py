@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import types as spark
 
-from paimon_spark.spark.catalog.distribution import write_distribution
+from paimon_spark.spark.catalog.distributed_rows import write_distribution
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.catalog.write import WriteBuilderProxy, WriteProxy, session_parallelism
@@ -20,7 +20,7 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.source.shuffle_columns import has_keys_of
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import target_table
-from paimon_spark.storage.secrets import without_secrets
+from paimon_spark.storage.store_options import without_secrets
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable

@@ -26,9 +26,9 @@ from paimon_spark.spark.jvm.spark_errors import no_such_function, thrown
 from paimon_spark.spark.sql.functions import check_sql
 from paimon_spark.spark.sql.row_functions import FUNCTIONS, REFUSED, Call, RowFunction
 from paimon_spark.spec.function import Function
-from paimon_spark.table.catalog_functions import find_function, functions_of
+from paimon_spark.table.catalog_views import find_function, functions_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
-from paimon_spark.table.largest_partition import largest_partition
+from paimon_spark.table.partition_times import largest_partition
 
 _FUNCTIONS = "org.apache.spark.sql.connector.catalog.functions"
 MAX_PT = "max_pt"

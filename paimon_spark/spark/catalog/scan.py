@@ -34,7 +34,6 @@ from paimon_spark.spark.catalog import pushed_aggregates
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, ReaderScanProxy
 from paimon_spark.spark.catalog.bucketed_scan import BUCKETING, bucket_key, buckets_of, by_bucket, partitions_of
 from paimon_spark.spark.catalog.driver_read import ChangedScans, is_small, read_here, rows_here
-from paimon_spark.spark.catalog.file_partitions import partition_rows
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
 from paimon_spark.spark.catalog.native_scan import (
     WANTED_SETTINGS,
@@ -42,6 +41,7 @@ from paimon_spark.spark.catalog.native_scan import (
     native_position_filter,
     note_refusal,
     parquet_batch,
+    partition_rows,
     why_not_native,
 )
 from paimon_spark.spark.catalog.position_filter import PositionFilter, already_filtered, may_need_position_filter

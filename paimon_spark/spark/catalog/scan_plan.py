@@ -21,8 +21,7 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, resolve_source
 from paimon_spark.read.variant_paths import Touched, shown_paths, with_paths
 from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
-from paimon_spark.spark.source.reader import PaimonReader
-from paimon_spark.spark.source.split_packing import cores_here
+from paimon_spark.spark.source.reader import PaimonReader, cores_here
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, all_of
 from paimon_spark.spec.snapshot import Snapshot

@@ -29,8 +29,7 @@ from paimon_spark.spark.catalog.scan_plan import ScanPlan, partition_columns_las
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spark.jvm.gateway import Gateway
-from paimon_spark.spark.source.reader import PaimonPartition
-from paimon_spark.spark.source.split_packing import cores_here
+from paimon_spark.spark.source.reader import PaimonPartition, cores_here
 from paimon_spark.spark.source.stream_source import READ_CHANGELOG, StreamSource, stream_table
 from paimon_spark.spec.predicate import all_of
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS

@@ -22,8 +22,12 @@ from paimon_spark.commit.overwrite_condition import check_partition_condition
 from paimon_spark.commit.row_counts import reporting_to
 from paimon_spark.errors import CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.options import canonical_options, reaching_options
-from paimon_spark.spark.catalog.distributed_rows import DistributedRows
-from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
+from paimon_spark.spark.catalog.distributed_rows import (
+    DistributedRows,
+    Parallelism,
+    WriteDistribution,
+    write_distribution,
+)
 from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.catalog.python_source import python_write_builder
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, local_rows, takes_rows

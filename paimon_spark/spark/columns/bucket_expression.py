@@ -13,13 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spec.binary_row_values import (
-    HEADER_BITS,
-    MAX_INLINE_BYTES,
-    SlotKind,
-    fixed_bytes,
-    slot_kind,
-)
+from paimon_spark.spec.binary_row import HEADER_BITS, MAX_INLINE_BYTES, SlotKind, fixed_bytes, slot_kind
 from paimon_spark.spec.data_types import CharType, DataField, DecimalType, LocalZonedTimestampType, TimestampType
 from paimon_spark.spec.hashing import BucketFunction
 from paimon_spark.spec.schema import TableSchema

@@ -27,8 +27,7 @@ from paimon_spark.spark.text.descriptions import struct_of
 from paimon_spark.spark.text.queries import read_table
 from paimon_spark.spark.text.statement import run_statement
 from paimon_spark.spark.text.view_rows import view_named
-from paimon_spark.spec.name_pattern import matching
-from paimon_spark.spec.sql_text import literal_text, quoted_name
+from paimon_spark.spec.sql_text import literal_text, matching, quoted_name
 
 if TYPE_CHECKING:
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog

@@ -24,8 +24,7 @@ from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.session.registered import remember_catalog
 from paimon_spark.spark.sql.table_definitions import keeps_format_tables
-from paimon_spark.table.catalog_functions import keeps_functions
-from paimon_spark.table.catalog_views import keeps_views
+from paimon_spark.table.catalog_views import keeps_functions, keeps_views
 from paimon_spark.table.metastore_catalog import open_catalog
 
 HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (

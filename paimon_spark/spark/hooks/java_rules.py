@@ -1,10 +1,10 @@
 """Rules of ours that are Java classes and ask Python nothing but what a scan or a write answers.
 
 ======================= ===============================================================================================
-`install_bucketed_scans` Scans are read by bucket where rows come together by the bucket key (`catalog.bucketed_scan`).
+`install_bucketed_scans` Scans are read by bucket where rows come together by the bucket key (`catalog.scan_plan`).
 `LOCAL_ROWS`            Scans of given rows (``LocalScan``: what metadata answers) become Spark's own ``LocalRelation``,
                         for which no task runs: Spark gives the columns their names in a step that runs as a job.
-`MAP_KEYS`              Scans are given which values a query wants of keys of maps (`spec/predicate_tree.py`).
+`MAP_KEYS`              Scans are given which values a query wants of keys of maps (`spec/predicate.py`).
 `POSITION_FILTERS`      Deleted and superseded rows are left out by Spark where its Parquet reader reads
                         (`catalog.position_filter`).
 `PARTITION_FILTERS`     Conditions on expressions of partition columns leave out partitions (`catalog.narrowed_scans`).

@@ -11,15 +11,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paimon_spark.spark.catalog.relations_at import tree_at
+from paimon_spark.spark.catalog.frames import tree_at
 from paimon_spark.spark.hooks.row_level_plans import Target
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
 from paimon_spark.spark.jvm.plan_tables import column_ids, java_list, python_object, scala_seq
 from paimon_spark.spark.sql.merge_pruning import Equality
-from paimon_spark.spark.sql.merge_rows import Clause, MergeRows, MergeStatement
-from paimon_spark.spark.sql.merge_strategy import Action, ClauseShape, Comparison, MergeShape
+from paimon_spark.spark.sql.merge_strategy import (
+    Action,
+    Clause,
+    ClauseShape,
+    Comparison,
+    MergeRows,
+    MergeShape,
+    MergeStatement,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -17,9 +17,9 @@ from pyspark.sql.functions import col
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
+from paimon_spark.spark.catalog.frames import relation_at
 from paimon_spark.spark.catalog.partition_management import catalyst_row
-from paimon_spark.spark.catalog.relations_at import relation_at
-from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.jobs.row_deletions import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_expressions import aligned_assignments
 from paimon_spark.spark.jvm.plan_tables import OUTPUT, column_ids, java_list, scala_seq, with_field

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.read.postponed_read import refuse_self_overwrite
+from paimon_spark.spark.catalog.frames import tree_at
 from paimon_spark.spark.catalog.loading import load_catalog_table
-from paimon_spark.spark.catalog.relations_at import tree_at
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat

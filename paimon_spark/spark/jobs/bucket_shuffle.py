@@ -37,8 +37,8 @@ from paimon_spark.write.plan import WritePlan, plan_write
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.commit.file_store_commit import StreamBatch
     from paimon_spark.commit.overwrite import OverwriteSpec
-    from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
     from paimon_spark.spark.source.table_write import TableWrite
     from paimon_spark.spec.snapshot import Operation

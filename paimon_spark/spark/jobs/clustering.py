@@ -1,4 +1,7 @@
-"""Assigns rows to the tasks that write their buckets: by SQL over their columns, or in Python, which packs them."""
+"""Assigns rows to the tasks that write their buckets: by SQL over their columns, or in Python, which packs them.
+
+Finding where the buckets of a large write are cut: a job over the keys of some of its rows.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,16 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.source.worker_process import speed_up_worker
-from paimon_spark.write.packed_rows import ROWS, TASK, pack_rows
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.write.key_ranges import cut_buckets, most_rows_of_bucket
+from paimon_spark.write.packed_rows import ROWS, TASK, mapping_of, pack_rows
+from paimon_spark.write.rows import RowMapping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
 
 PACKED_STRUCT = StructType([StructField(TASK, IntegerType(), False), StructField(ROWS, BinaryType(), False)])
@@ -26,6 +34,10 @@ PACKED_STRUCT = StructType([StructField(TASK, IntegerType(), False), StructField
 _MOST_MAPPED_TASKS = 256
 _MOST_TARGETS = 2048
 _MASK = 0xFFFFFFFF
+
+_SAMPLED_ROWS = 50_000
+_TEXT_BYTES = 20
+"""What a text or a nested value is taken to be, as Spark takes it."""
 
 
 def clustering(partitions: Sequence[str], bucket: str, tasks: int, buckets: int) -> list[str]:
@@ -98,3 +110,73 @@ def _pack(
     named = (batch.rename_columns(schema.names) for batch in batches)
     context = TaskContext.get()
     return pack_rows(plan, batches_from_spark(named, schema), context.partitionId() if context else 0, targets)
+
+
+def may_be_cut(table: FileStoreTable, size: int) -> bool:
+    """Whether a bucket may get more rows than a task should hold.
+
+    Args:
+        table: with the options of the write.
+        size: of all rows of the write, bytes.
+    """
+    schema = table.schema
+    if not schema.primary_keys or schema.bucket_mode not in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC):
+        return False
+    return size > int(table.options.value("write-buffer-size")) * max(1, table.options.bucket)
+
+
+def holds_full_buckets(table: FileStoreTable, schema: pa.Schema) -> bool:
+    """Whether a task may hold a whole bucket of a table with dynamic buckets, however many rows are written.
+
+    Args:
+        table: with the options of the write.
+        schema: the columns of the rows.
+    """
+    most = most_rows_of_bucket(table.schema)
+    return most is not None and most * _row_bytes(schema) <= int(table.options.value("write-buffer-size"))
+
+
+def key_ranges(rows: DataFrame, schema: pa.Schema, plan: WritePlan, size: int) -> KeyRanges | None:
+    """Return where the buckets of a write are cut; None where none is. Runs a job over a sample of the keys.
+
+    Args:
+        rows: the rows; their columns are numbered from 0.
+        schema: their columns under their own names, in the types in which Spark sends them.
+        plan: of the write; its columns are the first of the rows, or some of them.
+        size: of all rows, bytes, as Spark estimates it.
+    """
+    of = plan.table.schema
+    width = _row_bytes(schema)
+    fraction = min(1.0, _SAMPLED_ROWS * width / max(1, size))
+    mapping = mapping_of(plan, {*of.partition_keys, *of.primary_keys})
+    keys = pa.schema([schema.field(name) for name in mapping.data_names])
+    chosen = rows.select(*(str(schema.get_field_index(name)) for name in keys.names)).sample(fraction, 1)
+    answer = StructType([StructField("keys", BinaryType(), False)])
+    found = [bytes(row[0]) for row in map_in_arrow(chosen, partial(_keys, mapping, keys), answer).collect()]
+    if not found:
+        return None
+    sample = pa.concat_tables([pa.ipc.open_stream(part).read_all() for part in found])
+    return cut_buckets(sample, of, rows=sample.num_rows / fraction, row_bytes=width)
+
+
+def _keys(mapping: RowMapping, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The keys of one task in the table's types, as an Arrow stream. Runs in tasks."""
+    named = (batch.rename_columns(schema.names) for batch in batches)
+    rows = pa.Table.from_batches(batches_from_spark(named, schema), schema)
+    if rows.num_rows:
+        keys = mapping.columns(rows)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, keys.schema) as stream:
+            stream.write_table(keys)
+        yield pa.RecordBatch.from_arrays([pa.array([memoryview(sink.getvalue())], pa.binary())], names=["keys"])
+
+
+def _row_bytes(schema: pa.Schema) -> int:
+    return sum(_width(field.type) for field in schema)
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return _TEXT_BYTES

@@ -27,7 +27,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, with_named_partitions
-from paimon_spark.read.key_locations import count_keys, numbers_of_keys, read_key_locations
+from paimon_spark.read.key_lookup import count_keys, numbers_of_keys, read_key_locations
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
@@ -35,7 +35,7 @@ from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
 from paimon_spark.spark.session.pyspark_members import estimated_bytes
 from paimon_spark.spark.session.session_settings import is_connect
-from paimon_spark.spark.source.split_packing import cores_here, pack_splits
+from paimon_spark.spark.source.reader import cores_here, pack_splits
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -57,7 +57,7 @@ from paimon_spark.write.task_write import write_batches
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from paimon_spark.commit.stream_batch import StreamBatch
+    from paimon_spark.commit.file_store_commit import StreamBatch
     from paimon_spark.read.split import DataSplit
     from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 
 from paimon_spark.errors import CommitStateUnknownError, OptionError, PaimonError, SchemaError, UnsupportedError
 from paimon_spark.maintain.migrate.take_over import (
+    FORMATS,
     HIVE_NULL,
     SourceFile,
     delete_source,
@@ -27,11 +28,9 @@ from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.foreign_files import FORMATS
-from paimon_spark.table.new_schema import new_table_schema
+from paimon_spark.table.new_schema import new_table_schema, undo_create
 from paimon_spark.table.paths import DATABASE_SUFFIX, plain_path
 from paimon_spark.table.table import create_table, load_table, table_exists
-from paimon_spark.table.undo_create import undo_create
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

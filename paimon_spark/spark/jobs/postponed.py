@@ -26,7 +26,7 @@ from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files, delete_messages, delete_written
-from paimon_spark.read.postponed_files import (
+from paimon_spark.read.postponed_read import (
     PostponedFiles,
     by_writer,
     postponed_entries,
@@ -56,8 +56,8 @@ from paimon_spark.write.task_write import chunk_bytes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from paimon_spark.commit.file_store_commit import StreamBatch
     from paimon_spark.commit.overwrite import OverwriteSpec
-    from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable

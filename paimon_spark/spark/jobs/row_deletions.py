@@ -5,11 +5,17 @@ knows no deleted rows, a DELETE writes the files anew, as long as each row lies 
 
 A first pass finds the locations of the rows, the second one of an UPDATE writes their new values; one commit adds the
 vectors and the new files. Both passes read the same snapshot. Equals Java's Spark connector.
+
+DELETE and UPDATE of tables without primary key: the files that have such rows are written anew. On any session.
+
+A first pass finds those files, a second one reads them and writes what their rows are now; one commit puts the new
+files in place of the old ones. Both passes read the same snapshot. Equals Java's copy-on-write commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,16 +32,16 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_LOC
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
-from paimon_spark.spark.jobs.row_rewrites import tracked_columns
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
-from paimon_spark.spark.source.table_write import RowDeletions, planned
+from paimon_spark.spark.source.table_write import ReplacedFiles, RowDeletions, planned
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
@@ -49,6 +55,12 @@ _FOUND = StructType(
 )
 _MOST_UNPACKED = 1 << 22
 """Positions that a task holds unpacked."""
+
+HIT = "_paimon_hit"
+"""Whether the condition is true for a row; never null."""
+
+RowsOfFiles = Callable[[Sequence[str] | None], "DataFrame"]
+"""Gives the rows of some files (None: all) of one snapshot, with the columns `FILE_PATH` and `HIT`."""
 
 
 def write_deletions(
@@ -172,3 +184,53 @@ def _packed(unpacked: dict[str, list[npt.NDArray[np.int64]]]) -> Iterator[pa.Rec
         packed = pa.array([encode_positions(positions)], pa.binary())
         arrays = [pa.array([path], pa.string()), packed, pa.array([len(positions)], pa.int64())]
         yield pa.RecordBatch.from_arrays(arrays, names=["path", "positions", "rows"])
+
+
+def tracked_columns(table: FileStoreTable, changed: Column) -> list[Column]:
+    """Ids and sequence numbers with which rows are written again; a changed row gets the number of its snapshot.
+
+    Args:
+        table: none of its columns can have these names; without row tracking there are none.
+        changed: whether a row has new values.
+    """
+    if not table.options.row_tracking_enabled:
+        return []
+    number = sf.when(~changed, sf.col(SEQUENCE_NUMBER.name))
+    return [sf.col(ROW_ID.name), number.cast("bigint").alias(SEQUENCE_NUMBER.name)]
+
+
+def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id: int, operation: Operation) -> None:
+    """Write the files anew that have rows which the condition is true for, without these (DELETE) or as they are now.
+
+    Args:
+        rows_of_files: the rows: old ones (DELETE), or with their new values (UPDATE).
+        table: the table with the options of the statement.
+        snapshot_id: what `marked` reads.
+        operation: DELETE or UPDATE.
+
+    Raises:
+        CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
+        PaimonError: as of every write.
+    """
+    found = _hits_by_file(rows_of_files(None).where(sf.col(HIT)))
+    touched = sorted(found)
+    if not touched:
+        return
+    rows = rows_of_files(touched)
+    if operation is Operation.DELETE:
+        rows = rows.where(~sf.col(HIT))
+    stored_rows = rows.select(*stored(rows, table.schema.field_names), *tracked_columns(table, sf.col(HIT)))
+    arrow_schema = spark_arrow_schema(stored_rows.schema)
+    replaced = ReplacedFiles(snapshot_id, tuple(touched))
+    write = planned(table, arrow_schema, operation=operation, replaced=replaced)
+    run_write(numbered(stored_rows), write)
+    count = sum(found.values())
+    report(RowCounts.deleted(count) if operation is Operation.DELETE else RowCounts.updated(count))
+
+
+def _hits_by_file(hits: DataFrame) -> dict[str, int]:
+    """The number of rows of each file."""
+    batches = rows_at_hand(hits.select(FILE_PATH))
+    if batches is None:
+        return {row[0]: row[1] for row in hits.groupBy(FILE_PATH).agg(sf.count(sf.lit(1))).collect()}
+    return Counter(path for batch in batches for path in batch.column(0).to_pylist())

@@ -24,8 +24,8 @@ from paimon_spark.write.routing import partitions_together
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.commit.file_store_commit import StreamBatch
     from paimon_spark.commit.overwrite import OverwriteSpec
-    from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity

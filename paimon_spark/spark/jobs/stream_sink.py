@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pyspark import InheritableThread
 
+from paimon_spark.commit.file_store_commit import StreamBatch, stream_user, uncommitted
 from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.commit.stream_batch import StreamBatch, stream_user, uncommitted
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.compact.due import compact_left_behind
 from paimon_spark.spark.columns.types import spark_arrow_schema
@@ -28,7 +28,7 @@ from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.write_target import target_table
-from paimon_spark.storage.secrets import without_secrets
+from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.write.rows import map_columns
 
 if TYPE_CHECKING:

@@ -50,8 +50,8 @@ from paimon_spark.spark.jobs.compact_job import (
 from paimon_spark.spark.jobs.postponed import take_in_postponed
 from paimon_spark.spark.jobs.progress import name_of, named_jobs, shown_progress
 from paimon_spark.spark.source.worker_process import speed_up_worker
-from paimon_spark.spec.name_pattern import NamePatterns
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spec.sql_text import NamePatterns
 from paimon_spark.write.packed_rows import packed_streams
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from pyspark.sql.datasource import (
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.columns.char_columns import padded_by_spark
-from paimon_spark.spark.columns.given_schemas import spark_struct
 from paimon_spark.spark.columns.merge_schema import with_columns
-from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, spark_struct, to_spark_struct
 from paimon_spark.spark.session.cut_frames import told_by_worker
 from paimon_spark.spark.session.session_settings import OF_STREAM
 from paimon_spark.spark.source.read_columns import read_columns
@@ -38,7 +37,7 @@ from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spark.source.writer import PaimonWriter
-from paimon_spark.storage.secrets import without_secrets
+from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.write.plan import plan_write
 
 if TYPE_CHECKING:
@@ -229,6 +228,6 @@ def _stream_reader(stream: PlannedStream) -> DataSourceStreamReader:
     """Return the reader that this PySpark understands."""
     if find_spec("pyspark.sql.streaming.datasource") is None:
         return SelfPacedStreamReader(stream)
-    from paimon_spark.spark.source.admitting_stream import AdmittingStreamReader  # imports what PySpark 4.0 lacks
+    from paimon_spark.spark.source.stream_reader import AdmittingStreamReader  # imports what PySpark 4.0 lacks
 
     return AdmittingStreamReader(stream)

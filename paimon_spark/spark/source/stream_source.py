@@ -12,15 +12,14 @@ from paimon_spark.read.change_feed import CHANGE_FEED
 from paimon_spark.read.metadata_columns import metadata_fields, refuse_merged_splits
 from paimon_spark.read.postponed_read import merges_postponed
 from paimon_spark.read.row_views import AUDIT_LOG, ROWS, find_view
+from paimon_spark.read.stream_offset import CONSUMER_ID, stream_mode
 from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
 from paimon_spark.read.stream_split import stream_read
-from paimon_spark.read.stream_start import CONSUMER_ID, stream_mode
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.session.session_settings import time_zone
 from paimon_spark.spark.source.read_columns import match_columns, read_columns
-from paimon_spark.spark.source.reader import PaimonReader
+from paimon_spark.spark.source.reader import PaimonReader, cores_here, pack_groups
 from paimon_spark.spark.source.source_options import row_condition
-from paimon_spark.spark.source.split_packing import cores_here, pack_groups
 from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import load_table

@@ -12,9 +12,8 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.source.read_columns import match_columns
-from paimon_spark.spark.source.reader import PaimonReader
+from paimon_spark.spark.source.reader import PaimonReader, cores_here
 from paimon_spark.spark.source.source_options import row_condition
-from paimon_spark.spark.source.split_packing import cores_here
 from paimon_spark.spark.source.system_read import row_view_of
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.table.table import load_table, reopened

@@ -19,8 +19,8 @@ from paimon_spark.write.packed_rows import PACKED_SCHEMA, unpack_rows
 from paimon_spark.write.task_write import write_batches
 
 if TYPE_CHECKING:
+    from paimon_spark.commit.file_store_commit import StreamBatch
     from paimon_spark.commit.overwrite import OverwriteSpec
-    from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.maintain.compact.compaction import Executor
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -106,8 +106,7 @@ class TableWrite:
             CommitStateUnknownError: it is not known whether the commit took place.
         """
         # the tasks, which only write, do not pay for importing these
-        from paimon_spark.commit.file_store_commit import commit
-        from paimon_spark.commit.stream_batch import uncommitted
+        from paimon_spark.commit.file_store_commit import commit, uncommitted
         from paimon_spark.commit.undo import undone_where_void
         from paimon_spark.maintain.committed_write import commit_write
         from paimon_spark.maintain.compact.due import compact_left_behind

@@ -32,10 +32,9 @@ from paimon_spark.spark.statements.function_statements import (
 from paimon_spark.spark.statements.query_trees import NotUnderstoodError, TableReference, read_query
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.function import Function, check_function_name, sql_definition
-from paimon_spark.spec.name_pattern import matching
 from paimon_spark.spec.schema import assign_field_ids
-from paimon_spark.spec.sql_text import quoted_name, spark_literal
-from paimon_spark.table.catalog_functions import (
+from paimon_spark.spec.sql_text import matching, quoted_name, spark_literal
+from paimon_spark.table.catalog_views import (
     check_keeps_functions,
     create_function,
     drop_function,

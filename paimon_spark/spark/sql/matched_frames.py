@@ -16,7 +16,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, metadata_fi
 from paimon_spark.spark.columns.char_columns import padded, stored
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import numbered
-from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.jobs.row_deletions import HIT
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import settings_of

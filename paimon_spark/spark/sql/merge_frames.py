@@ -19,8 +19,16 @@ from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values, metadata_named
 from paimon_spark.spark.sql.merge_pruning import Equality
-from paimon_spark.spark.sql.merge_rows import Clause, MergeRows, MergeStatement
-from paimon_spark.spark.sql.merge_strategy import Action, ClauseShape, Comparison, MergeShape, columns_of_deletes
+from paimon_spark.spark.sql.merge_strategy import (
+    Action,
+    Clause,
+    ClauseShape,
+    Comparison,
+    MergeRows,
+    MergeShape,
+    MergeStatement,
+    columns_of_deletes,
+)
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.store_assignment import Filling, stored_value
 from paimon_spark.spark.statements.cursor import split_name

@@ -33,8 +33,7 @@ from paimon_spark.maintain.row_level import (
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_updates import update_rows
-from paimon_spark.spark.jobs.row_deletions import delete_by_rewriting, write_deletions
-from paimon_spark.spark.jobs.row_rewrites import HIT, rewrite_rows
+from paimon_spark.spark.jobs.row_deletions import HIT, delete_by_rewriting, rewrite_rows, write_deletions
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME

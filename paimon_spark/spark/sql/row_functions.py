@@ -14,10 +14,9 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, little_endian
 from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spec.data_types import BlobType
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.spec.type_classes import BlobType
-from paimon_spark.storage.blob_descriptor import HEADER
-from paimon_spark.storage.blob_views import blob_view
+from paimon_spark.storage.blob_descriptor import HEADER, blob_view
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:

@@ -1,20 +1,25 @@
 """What CREATE, ALTER, RENAME and DROP of tables and databases mean, for both fronts: what is refused, and what is made.
 
 A front reads the statement (Spark's objects, or tokens); the decisions are here.
+
+REPLACE TABLE: a table loses its rows and gets another schema; its snapshots stay readable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.types import DataType, StructField, StructType
 
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import OptionError, SchemaChangeError, UnsupportedError
 from paimon_spark.metastore.opening import metastore_of
 from paimon_spark.options import canonical_options
 from paimon_spark.spark.columns.types import from_spark_struct
-from paimon_spark.spec.format_table import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
+from paimon_spark.spec.schema import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
+from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.metastore_catalog import ServedCatalog
 from paimon_spark.table.new_schema import names_of
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.schema_change import Path
+    from paimon_spark.table.table import FileStoreTable
 
 PRIMARY_KEY = "primary-key"
 _NOT_COPIED = ("location", "path", "owner", "is_managed_location", "external", "table_type")
@@ -259,3 +265,24 @@ def column_of(name: str, data_type: str | DataType) -> DataField:
     struct = DataType.fromDDL(f"{quoted_name(name)} {data_type}")
     assert isinstance(struct, StructType)
     return from_spark_struct(struct)[0]
+
+
+def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
+    """Empty a table and give it another schema; its snapshots stay readable. Runs on the driver.
+
+    Raises:
+        UnsupportedError: the partition columns would change.
+    """
+    old, new = list(table.schema.partition_keys), list(schema.partition_keys)
+    if old != new:
+        raise UnsupportedError(
+            f"Cannot replace table {table.path}: replaceTable does not support changing partition keys (old={old}, "
+            f"new={new}). Drop and re-create the table instead."
+        )
+    server = table.schemas.server
+    if server is not None:
+        server.replace(schema)
+        return
+    if table.snapshots.latest_id() is not None:
+        commit(table, [], overwrite=OverwriteSpec.truncate(), operation=Operation.TRUNCATE)
+    table.schemas.commit_next(lambda latest: replace(schema, id=latest.id + 1))

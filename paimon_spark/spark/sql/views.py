@@ -19,8 +19,7 @@ from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted, schema_not_found, table_not_found
 from paimon_spark.spark.statements.view_statements import ViewStatement
-from paimon_spark.spec.name_pattern import matching
-from paimon_spark.spec.sql_text import quoted_name
+from paimon_spark.spec.sql_text import matching, quoted_name
 from paimon_spark.spec.view import View, ViewChange, new_view
 from paimon_spark.table.catalog_views import (
     alter_view,

@@ -42,7 +42,7 @@ from paimon_spark.spark.table.repairs import Repairs
 from paimon_spark.spark.table.rows import Rows
 from paimon_spark.spark.table.table_display import Display
 from paimon_spark.spark.table.tags import Branches, Tags
-from paimon_spark.storage.secrets import QuietOptions
+from paimon_spark.storage.store_options import QuietOptions
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.table import create_table, table_exists

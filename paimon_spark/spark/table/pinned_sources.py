@@ -37,7 +37,7 @@ def pinned_source(
     if snapshot_id is None:
         return source
     if not is_connect(source.sparkSession):
-        from paimon_spark.spark.catalog.relations_at import frame_at  # needs py4j, which a Connect client may lack
+        from paimon_spark.spark.catalog.frames import frame_at  # needs py4j, which a Connect client may lack
 
         return frame_at(source, table, snapshot_id)
 

@@ -20,7 +20,7 @@ from paimon_spark.spark.statements.cursor import Cursor, Kind
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import empty
-from paimon_spark.spec.name_pattern import matching
+from paimon_spark.spec.sql_text import matching
 from paimon_spark.table.catalog_views import views_of
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
 

@@ -14,7 +14,6 @@ from paimon_spark.spark.columns.types import from_spark_struct, saved_columns
 from paimon_spark.spark.source.source_options import OPERATION, refuse_system_table
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.inserted_rows import Insert
-from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
     check_drop,
     check_rename,
@@ -24,6 +23,7 @@ from paimon_spark.spark.sql.table_definitions import (
     keeps_format_tables,
     key_option,
     location_option,
+    replace_table,
     unsupported_constraint,
 )
 from paimon_spark.spark.sql.warehouses import (
@@ -41,12 +41,11 @@ from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import insert_into_files
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import run_query
-from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.adopted_schema import columns_or_there
 from paimon_spark.table.format_table import format_schema
-from paimon_spark.table.new_schema import new_table_schema
-from paimon_spark.table.undo_create import undo_create
+from paimon_spark.table.new_schema import new_table_schema, undo_create
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from paimon_spark.commit.row_counts import counting
-from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.jobs.row_deletions import HIT
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default

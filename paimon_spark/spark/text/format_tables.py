@@ -9,8 +9,8 @@ from paimon_spark.spark.session.overwrite_mode import Named, asks_for_dynamic, i
 from paimon_spark.spark.sql import format_tables as files
 from paimon_spark.spark.sql.inserted_rows import Insert, InsertTarget, inserted_rows, literals_of, static_values
 from paimon_spark.spark.sql.warehouses import analysis_error
-from paimon_spark.spec.format_table import is_format_table
 from paimon_spark.spec.predicate import Leaf, Predicate, all_of
+from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.format_table import FormatTable
 

@@ -35,7 +35,7 @@ from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.function_statements import calls_in, with_names, with_qualifier
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spec.sql_text import quoted_name
-from paimon_spark.table.catalog_functions import find_function, keeps_functions
+from paimon_spark.table.catalog_views import find_function, keeps_functions
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.function_calls import function_named, surroundings, with_tables
 from paimon_spark.spark.text.queries import with_temporary_views
-from paimon_spark.table.catalog_functions import keeps_functions
+from paimon_spark.table.catalog_views import keeps_functions
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import insert_into_files
 from paimon_spark.spark.text.queries import run_query, write_options
 from paimon_spark.spark.text.view_rows import view_named
-from paimon_spark.spec.format_table import is_format_table
-from paimon_spark.storage.secrets import QuietOptions
+from paimon_spark.spec.schema import is_format_table
+from paimon_spark.storage.store_options import QuietOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,7 +19,7 @@ from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import refuse_partition_change, truncate_files
 from paimon_spark.spec.data_types import LocalZonedTimestampType
-from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.spec.schema import is_format_table
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable

@@ -42,9 +42,14 @@ from paimon_spark.spark.sql.warehouses import (
     resolve,
     table_not_found,
 )
-from paimon_spark.spark.statements.conditions import filter_option
 from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
-from paimon_spark.spark.statements.query_trees import NotUnderstoodError, Query, TableReference, read_query
+from paimon_spark.spark.statements.query_trees import (
+    NotUnderstoodError,
+    Query,
+    TableReference,
+    filter_option,
+    read_query,
+)
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.text.context import Context, escaped
 from paimon_spark.spark.text.format_tables import rows_of_files

@@ -19,7 +19,7 @@ from paimon_spark.spec.file_index.container import FileIndexPart, IndexDamageErr
 from paimon_spark.spec.file_index.range_bitmap import BsiReader, RangeBitmapReader
 from paimon_spark.spec.file_index.values import Bound, bound_of, key_kind
 from paimon_spark.spec.file_index.writer import BITMAP, BLOOM_FILTER, BSI, supports
-from paimon_spark.spec.predicate_tree import And, Leaf, Not, Or, Predicate, fold
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fold
 from paimon_spark.spec.roaring import Bits, no_bits
 
 Answer = bool | Bits

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
-from paimon_spark.spec.binary_row import decode_rows
+from paimon_spark.spec.binary_row_decoder import decode_rows
 from paimon_spark.spec.casts import cast_array
 from paimon_spark.spec.data_types import ArrayType, IntType
 from paimon_spark.spec.file_names import data_file_format

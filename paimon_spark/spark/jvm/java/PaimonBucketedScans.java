@@ -31,7 +31,7 @@ import scala.Option;
 /**
  * An optimizer rule: a scan by whose bucket key rows are joined, grouped or ordered in windows reads by bucket.
  *
- * The scan says so (`bucketed_scan.py`), and the relation says it to Spark, which then needs no shuffle. Spark asks for
+ * The scan says so (`scan_plan.py`), and the relation says it to Spark, which then needs no shuffle. Spark asks for
  * it with `spark.sql.sources.v2.bucketing.enabled`. Where it would shuffle the other side by the same function
  * (`…bucketing.shuffle.enabled`) it shuffles both: executors do not have the function.
  */

@@ -56,7 +56,7 @@ public final class PaimonParquet {
         return PythonUtils.toScalaMap(new HashMap());
     }
 
-    /** Values of partition columns as Spark keeps them; `file_partitions.py` says what kinds there are. */
+    /** Values of partition columns as Spark keeps them; `native_scan.py` says what kinds there are. */
     static InternalRow[] partitions(List kinds, List rows) {
         InternalRow[] partitions = new InternalRow[rows.size()];
         for (int at = 0; at < partitions.length; at++) {

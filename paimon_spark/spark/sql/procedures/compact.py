@@ -28,7 +28,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     ResultColumn,
 )
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.name_pattern import NamePatterns
+from paimon_spark.spec.sql_text import NamePatterns
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable

@@ -22,7 +22,7 @@ from paimon_spark.spark.sql.warehouses import (
     unknown_warehouse,
 )
 from paimon_spark.spark.statements.cursor import split_name
-from paimon_spark.spec.format_table import is_format_table
+from paimon_spark.spec.schema import is_format_table
 from paimon_spark.table.format_table import refuse_format_table
 from paimon_spark.table.table import load_table
 
@@ -167,7 +167,7 @@ class Procedure:
 
 
 def deleting(procedure: Procedure) -> Procedure:
-    """A procedure that deletes files, with the argument by which a lost commit is given up (`lost_snapshot`)."""
+    """A procedure that deletes files, with the argument by which a lost commit is given up (`one_at_a_time`)."""
 
     def run(context: CallContext, arguments: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
         if arguments[_ACCEPT.name]:
