@@ -68,7 +68,8 @@ def generate_splits(
     """Cut the files of every bucket into splits, buckets in the order in which they appear."""
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
     target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
-    sizes = _weighed(files, count_blobs=counts_blobs(table.options))
+    count_blobs = counts_blobs(table.options)
+    sizes = _weighed(files, count_blobs=count_blobs)
     share = fair_share(sizes, target, cost, parallelism) if parallelism > 1 else target
     packs = len(files) >= _MANY_FILES
     result: list[DataSplit] = []
@@ -81,7 +82,7 @@ def generate_splits(
         first = waiting = 0
         for group in some:
             head = (snapshot_id, partitions[first], buckets[first], totals[first])
-            bins = _bins(table, made, slice(first, first + len(group)), ranks, target, share)
+            bins = _bins(table, made, slice(first, first + len(group)), ranks, target, share, count_blobs=count_blobs)
             pending.extend(DataSplit(*head, _slim(files_, raw), raw) for files_, raw in bins)
             first += len(group)
             waiting += len(group)
@@ -93,12 +94,19 @@ def generate_splits(
 
 
 def _bins(
-    table: FileStoreTable, made: Sequence[SplitFile], at: slice, ranks: _LazyRanks, target: int, share: int
+    table: FileStoreTable,
+    made: Sequence[SplitFile],
+    at: slice,
+    ranks: _LazyRanks,
+    target: int,
+    share: int,
+    *,
+    count_blobs: bool,
 ) -> list[tuple[Sequence[SplitFile], bool]]:
     """Return the files of each split of one bucket, and whether they are read without merging."""
     bucket, cost = made[at], table.options.split_open_file_cost_bytes
     if table.schema.kind.has_data_evolution:
-        return _data_evolution_bins(bucket, share, cost, count_blobs=counts_blobs(table.options))
+        return _data_evolution_bins(bucket, share, cost, count_blobs=count_blobs)
     if not table.schema.kind.is_keyed:
         return [(files, True) for files in _append_bins(bucket, target, share, cost)]
     if is_raw_bucket(bucket, one_row_per_key=table.options.one_row_per_key_above_level_0):

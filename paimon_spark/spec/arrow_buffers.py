@@ -65,17 +65,11 @@ def boolean_values(array: pa.Array) -> npt.NDArray[np.uint8]:
 
 def decimal_words(array: pa.Array) -> tuple[WordArray, IntArray]:
     """Low and high words of a decimal128 array."""
-    words = fixed_words(array, 2)
+    words: WordArray = np.empty((0, 2), dtype="<u8")
+    if len(array):
+        count = (array.offset + len(array)) * 2
+        words = np.frombuffer(array.buffers()[1], dtype="<u8", count=count).reshape(-1, 2)[array.offset :]
     return words[:, 0], words[:, 1].view("<i8")
-
-
-def fixed_words(array: pa.Array, words: int) -> WordArray:
-    """View the values of an array of `words` 8-byte words each (shape: rows x words)."""
-    count = (array.offset + len(array)) * words
-    if len(array) == 0:
-        return np.empty((0, words), dtype="<u8")
-    flat: WordArray = np.frombuffer(array.buffers()[1], dtype="<u8", count=count)
-    return flat.reshape(-1, words)[array.offset :]
 
 
 class ByteStrings:

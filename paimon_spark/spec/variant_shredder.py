@@ -300,7 +300,7 @@ def integers(values: Ragged, kinds: Longs) -> Longs:
     found = np.zeros(len(values), np.int64)
     for level, type_ in enumerate((np.int8, np.int16, np.int32, np.int64)):
         rows = np.flatnonzero(kinds == INT1 + level)
-        found[rows] = _payload(values, rows, 1, type_)
+        found[rows] = _payload(values, rows, type_)
     return found
 
 
@@ -414,7 +414,7 @@ def _sized(values: Ragged, ok: Bools, heads: Longs) -> Ragged:
 def _fixed(values: Ragged, ok: Bools, type_: type, target: pa.DataType) -> tuple[Bools, pa.Array]:
     rows = np.flatnonzero(ok)
     numbers: npt.NDArray[np.generic] = np.zeros(len(values), type_)
-    numbers[rows] = _payload(values, rows, 1, type_)
+    numbers[rows] = _payload(values, rows, type_)
     return ok, _column(numbers, ok, target)
 
 
@@ -423,9 +423,10 @@ def _column(numbers: npt.NDArray[np.generic], ok: Bools, target: pa.DataType) ->
     return array if array.type == target else array.cast(target) if pa.types.is_boolean(target) else array.view(target)
 
 
-def _payload(values: Ragged, rows: Longs, at: int, type_: type) -> npt.NDArray[np.generic]:
+def _payload(values: Ragged, rows: Longs, type_: type) -> npt.NDArray[np.generic]:
+    """The number behind the first byte of each row."""
     dtype = np.dtype(type_).newbyteorder("<")
-    raw = np.ascontiguousarray(_bytes(values, rows, at, dtype.itemsize))
+    raw = np.ascontiguousarray(_bytes(values, rows, 1, dtype.itemsize))
     return raw.view(dtype).reshape(-1)
 
 

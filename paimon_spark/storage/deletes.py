@@ -33,22 +33,32 @@ def quietly(opened: Callable[[], tuple[Any, str]], scheme: str, *, recursive: bo
         scheme: in fsspec's spelling.
         recursive: the key is a directory's.
     """
+    return _is_gone(opened, lambda store, key: _deleted(store, scheme, key, recursive=recursive))
+
+
+def _deleted(store: Any, scheme: str, key: str, *, recursive: bool) -> bool:
+    if recursive:
+        delete_tree(store, scheme, key)
+    else:
+        store.rm_file(key)
+    return True
+
+
+def _is_gone(opened: Callable[[], tuple[Any, str]], delete: Callable[[Any, str], bool]) -> bool:
+    """What `delete` answers; False where the store does not answer, or has just not answered."""
     store = None
     try:
         store, key = opened()
         if silence.rests(store):
             return False
-        if recursive:
-            delete_tree(store, scheme, key)
-        else:
-            store.rm_file(key)
+        gone = delete(store, key)
     except FileNotFoundError:
         return True
     except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
         silence.noticed(store, error)
         return False
     silence.answered(store)
-    return True
+    return gone
 
 
 def delete_tree(store: Any, scheme: str, key: str) -> None:
@@ -94,25 +104,17 @@ def empty_tree(opened: Callable[[], tuple[Any, str]], scheme: str) -> bool:
         opened: opens the store, and gives the key.
         scheme: in fsspec's spelling.
     """
-    store = None
-    try:
-        store, key = opened()
-        if silence.rests(store):
-            return False
-        if scheme in NO_DIRECTORIES:
-            delete_markers(store, key)
-            if scheme == "abfs" and not any(name.rstrip("/") != key.rstrip("/") for name in store.find(key)):
-                store.rm_file(key.rstrip("/"))  # its own, which a listing of what is below does not show
-        else:
-            _delete_directories(store, key)
-        gone = not store.exists(key)
-    except FileNotFoundError:
-        return True
-    except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
-        silence.noticed(store, error)
-        return False
-    silence.answered(store)
-    return gone
+    return _is_gone(opened, lambda store, key: _emptied(store, scheme, key))
+
+
+def _emptied(store: Any, scheme: str, key: str) -> bool:
+    if scheme in NO_DIRECTORIES:
+        delete_markers(store, key)
+        if scheme == "abfs" and not any(name.rstrip("/") != key.rstrip("/") for name in store.find(key)):
+            store.rm_file(key.rstrip("/"))  # its own, which a listing of what is below does not show
+    else:
+        _delete_directories(store, key)
+    return not store.exists(key)
 
 
 def _delete_directories(store: Any, key: str) -> None:

@@ -155,43 +155,40 @@ def functions_of(catalog: FilesystemCatalog, database: str) -> list[str]:
 
 
 def create_function(catalog: FilesystemCatalog, database: str, name: str, function: Function) -> bool:
-    """Make a function; return False where there is one of its name.
+    """Make a function of a catalog that keeps them; return False where there is one of its name.
 
     Raises:
-        UnsupportedError: the catalog keeps no functions.
         SchemaError: no function can have the name.
         PaimonError: there is no such database.
     """
-    server = check_keeps_functions(catalog, "of the statement")
     check_function_name(name)
     if database == SYSTEM_DATABASE:
         raise SchemaError(f"Functions of {SYSTEM_DATABASE} are Paimon's own: none can be made or dropped there.")
-    return server.add_function(database, name, function)
+    return _keeper(catalog).add_function(database, name, function)
 
 
 def drop_function(catalog: FilesystemCatalog, database: str, name: str) -> bool:
-    """Drop a function; return whether it was there.
-
-    Raises:
-        UnsupportedError: the catalog keeps no functions.
-    """
-    server = check_keeps_functions(catalog, "of the statement")
-    return server.drop_function(database, name)
+    """Drop a function of a catalog that keeps them; return whether it was there."""
+    return _keeper(catalog).drop_function(database, name)
 
 
-def check_keeps_functions(catalog: FilesystemCatalog, catalog_name: str) -> RestMetastore:
+def check_keeps_functions(catalog: FilesystemCatalog, catalog_name: str) -> None:
     """Refuse a statement about functions of a catalog that keeps none.
 
     Raises:
         UnsupportedError: it keeps none; the message says which ones do.
     """
-    server = _server(catalog)
-    if server is None:
+    if not keeps_functions(catalog):
         kind = catalog.options.get("metastore", "filesystem")
         raise UnsupportedError(
             f"Catalog {catalog_name} keeps no functions ('metastore' = '{kind}'): catalogs with 'metastore' = 'rest' "
             "do. Use CREATE TEMPORARY FUNCTION, which lasts as long as the session."
         )
+
+
+def _keeper(catalog: FilesystemCatalog) -> RestMetastore:
+    server = _server(catalog)
+    assert server is not None, "check_keeps_functions() comes first"
     return server
 
 

@@ -49,7 +49,7 @@ from paimon_spark.spark.session.session_settings import PARTITION_OVERWRITE_MODE
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.source_options import OPERATION, REPLACE_WHERE, REPORT_TO, known_to_writes
 from paimon_spark.spark.source.writer import PaimonWriter
-from paimon_spark.spec.predicate import Predicate, all_of
+from paimon_spark.spec.predicate import all_of
 from paimon_spark.spec.sql_text import filter_text, quoted_name
 from paimon_spark.table.support import check_writable
 
@@ -176,36 +176,17 @@ def overwrite_options(gateway: Gateway, table: FileStoreTable, predicates: Seque
         OptionError: a predicate is about columns that are no partition columns.
         UnsupportedError: a predicate cannot be evaluated for partitions.
     """
-    condition = partition_condition(gateway, table, predicates, "An overwrite")
-    return {**overwrite_option(dynamic=False), REPLACE_WHERE: filter_text(condition)}
-
-
-def partition_condition(
-    gateway: Gateway, table: FileStoreTable, predicates: Sequence[JavaObject], what: str
-) -> Predicate:
-    """Return Spark's predicates as one Paimon predicate; it must be about partition columns only.
-
-    Args:
-        gateway: the JVM.
-        table: whose partitions.
-        predicates: V2 predicates, all of which must be true.
-        what: does the replacing, for messages.
-
-    Raises:
-        OptionError: a predicate is about columns that are no partition columns.
-        UnsupportedError: a predicate cannot be evaluated for partitions.
-    """
     parts = []
     for predicate in predicates:
         part = to_predicate(tree_of(gateway, predicate), table.schema.fields)
         if part is None:
             raise UnsupportedError(
-                f"{what} where {predicate.toString()} is not supported: compare partition columns with literals "
+                f"An overwrite where {predicate.toString()} is not supported: compare partition columns with literals "
                 f"(=, <>, <, <=, >, >=, IN, IS NULL, LIKE 'a%', AND, OR, NOT)"
             )
-        check_partition_condition(part, table, f"{what} where {filter_text(part)}")
+        check_partition_condition(part, table, f"An overwrite where {filter_text(part)}")
         parts.append(part)
-    return all_of(parts)
+    return {**overwrite_option(dynamic=False), REPLACE_WHERE: filter_text(all_of(parts))}
 
 
 _WRITE = "org.apache.spark.sql.connector.write"

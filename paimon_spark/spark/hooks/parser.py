@@ -26,14 +26,13 @@ from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_fo
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
 from paimon_spark.spark.sql.procedures.copy_procedures import copies_out, copy_call
 from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PARTITION
-from paimon_spark.spark.sql.procedures.function_procedures import function_call
 from paimon_spark.spark.sql.procedures.tag_statements import (
     ALTER_TAGS,
     DESCRIPTION,
     parse_tag_statement,
     quoted_name,
 )
-from paimon_spark.spark.sql.procedures.view_procedures import view_call
+from paimon_spark.spark.sql.procedures.view_procedures import function_call, view_call
 from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.function_statements import FunctionStatement, parse_function_statement

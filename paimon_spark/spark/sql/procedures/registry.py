@@ -12,12 +12,11 @@ from paimon_spark.spark.sql.procedures.copies import COPY_PROCEDURES
 from paimon_spark.spark.sql.procedures.copy_procedures import COPY_INTO_PROCEDURES
 from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PROCEDURES
 from paimon_spark.spark.sql.procedures.expire import EXPIRE_PROCEDURES
-from paimon_spark.spark.sql.procedures.function_procedures import FUNCTION_PROCEDURES
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
 from paimon_spark.spark.sql.procedures.repairs import CONSUMER_PROCEDURES, ORPHAN_PROCEDURES, REPAIR_PROCEDURES
 from paimon_spark.spark.sql.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
 from paimon_spark.spark.sql.procedures.tags import BRANCH_PROCEDURES, ROLLBACK_PROCEDURES, TAG_PROCEDURES
-from paimon_spark.spark.sql.procedures.view_procedures import VIEW_PROCEDURES
+from paimon_spark.spark.sql.procedures.view_procedures import FUNCTION_PROCEDURES, VIEW_PROCEDURES
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 HIDDEN_PREFIX = "__"

@@ -1,21 +1,30 @@
-"""Statements about views of a classic session, run as procedures that no list shows, and `alter_view_dialect`."""
+"""Statements about views and functions of a classic session, as procedures that no list shows; `alter_view_dialect`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError
-from paimon_spark.spark.session.pyspark_members import analyzed_text
+from paimon_spark.spark.session.pyspark_members import analyzed_text, java_state
+from paimon_spark.spark.sql.functions import (
+    FUNCTION_COLUMNS,
+    FunctionContext,
+    Surroundings,
+    is_spark_function,
+    run_function_statement,
+    temporary_views_in,
+)
 from paimon_spark.spark.sql.procedures.procedure import DONE, Argument, CallContext, Procedure
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
 from paimon_spark.spark.sql.warehouses import table_not_found
 from paimon_spark.spark.statements.cursor import split_name
+from paimon_spark.spark.statements.function_statements import FunctionStatement, parse_function_statement
 from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spec.view import SPARK_DIALECT, ViewChange
 from paimon_spark.table.catalog_views import alter_view, find_view
@@ -24,56 +33,88 @@ from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_Rows = list[tuple[Any, ...]]
 _TEMPORARY = re.compile(r"(?:^|[ +:-])View \(`((?:[^`]|``)+)`,", re.MULTILINE)
 """In an analysed plan; the name of a view that stays has several parts."""
 _NEEDS_QUERY = ("add", "update")
-_DESCRIPTION = "Statements about views of Paimon's catalogs."
+_VIEWS = "Statements about views of Paimon's catalogs."
+_FUNCTIONS = "Statements about functions of Paimon's catalogs."
 
 
-def _procedure_name(action: str) -> str:
+def _view_procedure(action: str) -> str:
     return f"__view_{action.lower().replace(' ', '_')}" if action in VIEW_COLUMNS else "__view"
 
 
 def view_call(statement: ViewStatement) -> str:
     """The name of the procedure that runs a statement; its argument is the text."""
-    return _procedure_name(statement.action)
+    return _view_procedure(statement.action)
 
 
-def _run(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def function_call(statement: FunctionStatement) -> str:
+    """The name of the procedure that runs a statement; its argument is the text."""
+    return f"__function_{statement.action.lower()}" if statement.action in FUNCTION_COLUMNS else "__function"
+
+
+class _Named(NamedTuple):
+    """What a statement is about, and where the session is."""
+
+    catalog: str
+    database: str
+    name: str
+    current: tuple[str, str]
+
+
+def _named(context: CallContext, catalog: str, given: tuple[str, ...], *, is_database: bool = False) -> _Named:
+    spark = context.spark
+    current = (str(spark.catalog.currentCatalog()), str(spark.catalog.currentDatabase()))
+    parts = given[1:] if given[:1] == (catalog,) and len(given) > 1 else given
+    above, name = (parts, "") if is_database else (parts[:-1], parts[-1])
+    if len(above) > 1:
+        raise table_not_found(given)
+    database = above[0] if above else current[1] if current[0] == catalog else DEFAULT_DATABASE
+    return _Named(catalog, database, name, current)
+
+
+def _answered(run: Callable[[], _Rows]) -> _Rows:
+    """What a statement shows; errors that are made here are Paimon's, since Java has no such exception to show."""
+    try:
+        return run()
+    except CapturedException:
+        raise
+    except AnalysisException as error:
+        kind = TableNotFoundError if "NOT_FOUND" in (error.getCondition() or "") else SchemaError
+        raise kind(str(error)) from None
+
+
+def _run_view(context: CallContext, arguments: Mapping[str, Any]) -> _Rows:
     statement = parse_view_statement(arguments["statement"])
     if statement is None:
         raise PaimonError(f"This is no statement about views: {arguments['statement']}")
-    spark, catalog_name = context.spark, arguments["catalog"]
-    current = (str(spark.catalog.currentCatalog()), str(spark.catalog.currentDatabase()))
-    parts = statement.name[1:] if statement.name[:1] == (catalog_name,) and len(statement.name) > 1 else statement.name
-    name = "" if statement.action == "SHOW" else parts[-1]
-    above = parts if statement.action == "SHOW" else parts[:-1]
-    database = above[0] if above else current[1] if current[0] == catalog_name else DEFAULT_DATABASE
-    if len(above) > 1:
-        raise table_not_found(statement.name)
-    found = ViewContext(
-        context.warehouse(),
-        catalog_name,
-        database,
-        name,
-        current,
-        lambda query: spark.sql(query).schema,
-        partial(_temporary_views, spark),
-    )
-    try:
-        return run_view_statement(found, statement)
-    except CapturedException:
-        raise
-    except AnalysisException as error:  # made here: Java has no such exception to show
-        kind = TableNotFoundError if "NOT_FOUND" in (error.getCondition() or "") else SchemaError
-        raise kind(str(error)) from None
+    spark = context.spark
+    named = _named(context, arguments["catalog"], statement.name, is_database=statement.action == "SHOW")
+    schema_of, views_in = lambda query: spark.sql(query).schema, partial(_temporary_views, spark)
+    found = ViewContext(context.warehouse(), *named, schema_of, views_in)
+    return _answered(partial(run_view_statement, found, statement))
+
+
+def _run_function(context: CallContext, arguments: Mapping[str, Any]) -> _Rows:
+    statement = parse_function_statement(arguments["statement"])
+    if statement is None:
+        raise PaimonError(f"This is no statement about functions: {arguments['statement']}")
+    spark = context.spark
+    registered = java_state(spark).catalogManager().isCatalogRegistered
+    around = Surroundings(context.warehouse(), registered, partial(is_spark_function, spark))
+    named = _named(context, arguments["catalog"], statement.name)
+    views_in = partial(temporary_views_in, spark)
+    found = FunctionContext(*named, spark.sql, lambda body, _is_query: body, views_in, around)
+    return _answered(partial(run_function_statement, found, statement))
 
 
 def _temporary_views(spark: SparkSession, query: str) -> list[str]:
     return sorted(set(_TEMPORARY.findall(analyzed_text(spark.sql(query)))))
 
 
-def _alter_dialect(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def _alter_dialect(context: CallContext, arguments: Mapping[str, Any]) -> _Rows:
     name = context.named(arguments["view"])
     action, query = arguments["action"], arguments["query"]
     dialect = (arguments["engine"] or "").strip() or SPARK_DIALECT
@@ -91,9 +132,9 @@ def _alter_dialect(context: CallContext, arguments: Mapping[str, Any]) -> list[t
 
 _ARGUMENTS = (Argument("statement", required=True), Argument("catalog", required=True))
 VIEW_PROCEDURES = (
-    Procedure("__view", _ARGUMENTS, (), _run, _DESCRIPTION),
+    Procedure("__view", _ARGUMENTS, (), _run_view, _VIEWS),
     *(
-        Procedure(_procedure_name(action), _ARGUMENTS, columns, _run, _DESCRIPTION)
+        Procedure(_view_procedure(action), _ARGUMENTS, columns, _run_view, _VIEWS)
         for action, columns in VIEW_COLUMNS.items()
     ),
     Procedure(
@@ -103,4 +144,8 @@ VIEW_PROCEDURES = (
         _alter_dialect,
         "Adds, updates or drops the query that a view has for an engine (default spark).",
     ),
+)
+FUNCTION_PROCEDURES = (
+    Procedure("__function", _ARGUMENTS, (), _run_function, _FUNCTIONS),
+    Procedure("__function_describe", _ARGUMENTS, FUNCTION_COLUMNS["DESCRIBE"], _run_function, _FUNCTIONS),
 )
