@@ -25,6 +25,7 @@ from paimon_spark.spec.data_types import DataType, LocalZonedTimestampType, Time
 
 _ARITY_BYTES = 4
 _LONG_BYTES = 256
+_MILLIS_OF_A_DAY = 86_400_000
 _DTYPES = {
     SlotKind.INT8: "u1",
     SlotKind.INT16: "<u2",
@@ -189,9 +190,10 @@ def _column(rows: _Rows, field: int, arity: int, data_type: DataType) -> pa.Arra
         return pa.array(slots & WORD_MASKS[1] != 0, pa.bool_(), mask=nulls)
     if kind in (SlotKind.INT64, SlotKind.FLOAT64):
         return _fixed(slots, nulls, to_arrow_type(data_type))
-    return _fixed(
-        (slots & WORD_MASKS[np.dtype(_DTYPES[kind]).itemsize]).astype(_DTYPES[kind]), nulls, to_arrow_type(data_type)
-    )
+    values = (slots & WORD_MASKS[np.dtype(_DTYPES[kind]).itemsize]).astype(_DTYPES[kind])
+    if kind is SlotKind.TIME and (values[~nulls] >= _MILLIS_OF_A_DAY).any():
+        raise rows.fail(f"has a {data_type.sql()} that is out of range")
+    return _fixed(values, nulls, to_arrow_type(data_type))
 
 
 def decode_rows(

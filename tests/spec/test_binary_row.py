@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -313,6 +314,18 @@ def test_damaged_rows_are_decoded_or_refused(
         column.validate(full="DECIMAL" not in str([t.sql() for t in types]))
     for row in damaged:
         attempt(lambda row=row: decode_row(row, types, path="t/m-7"))
+
+
+@pytest.mark.parametrize("millis", [86_400_000, 2**31 - 1, -1])
+def test_times_out_of_range(millis: int) -> None:
+    row = bytes(8) + millis.to_bytes(8, "little", signed=True)
+    decoders: list[Callable[[], Any]] = [
+        lambda: decode_rows([row], [TimeType(precision=3)], path="t/m-7"),
+        lambda: decode_row(row, [TimeType(precision=3)], path="t/m-7"),
+    ]
+    for decode in decoders:
+        with pytest.raises(CorruptTableError, match="out of range"):
+            decode()
 
 
 @pytest.mark.parametrize("data_type", [STRING, BYTES, ArrayType(IntType()), DecimalType(30, 0), TimestampType(6)])
