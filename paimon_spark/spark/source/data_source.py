@@ -228,6 +228,6 @@ def _stream_reader(stream: PlannedStream) -> DataSourceStreamReader:
     """Return the reader that this PySpark understands."""
     if find_spec("pyspark.sql.streaming.datasource") is None:
         return SelfPacedStreamReader(stream)
-    from paimon_spark.spark.source.stream_reader import AdmittingStreamReader  # imports what PySpark 4.0 lacks
+    from paimon_spark.spark.source.admitting_stream import AdmittingStreamReader  # imports what PySpark 4.0 lacks
 
     return AdmittingStreamReader(stream)
