@@ -137,7 +137,6 @@ TABLES = [
         ["k", "v"],
         lambda m, n: m.spark.table(f"{n}_like").columns,
         "empty",
-        since="4.3",
         short=True,
     ),
     Statement(

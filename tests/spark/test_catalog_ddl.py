@@ -146,8 +146,6 @@ def test_create_as_select_that_fails_leaves_nothing(spark: SparkSession, warehou
 
 
 def test_create_table_like(spark: SparkSession, name: str) -> None:
-    if spark.version < "4.3":
-        pytest.skip("CREATE TABLE LIKE reaches catalogs from Spark 4.3 on")
     spark.sql(f"CREATE TABLE {name} (k INT NOT NULL, v STRING DEFAULT 'x') TBLPROPERTIES ('primary-key'='k')")
     spark.sql(f"CREATE TABLE {name}_like LIKE {name} TBLPROPERTIES ('bucket'='3')")
     shown = spark.sql(f"SHOW CREATE TABLE {name}_like").head()[0]

@@ -17,7 +17,9 @@ import json
 from typing import Any
 
 from paimon_spark.spark.catalog.sql_functions import is_spark_function
+from paimon_spark.spark.hooks.create_like import create_text, parse_create_like
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.features import spark_version
 from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, python_object, scala_seq
@@ -113,13 +115,15 @@ _OF_PARTITION = (  # from Spark 4.3 on the first
 _LOOKED_AT = ", ".join(
     f'"{name}"'
     for name in (
-        "CreateTableLike",
+        *("CreateTableLike", "CreateTableLikeCommand"),
         *("CreateView", "DropView", "ShowViews", "AlterViewAs", "RenameTable", "SetViewProperties"),
         *("UnsetViewProperties", "DescribeRelation", "ShowCreateTable", "ShowTableProperties"),
         *("CreateUserDefinedFunction", "CreateFunction", "DropFunction", "DescribeFunction"),
     )
 )
 """Statements that may be about a view of ours, or be of another table format."""
+_LIKE_OF_CATALOGS = (4, 2)
+"""The Spark that gives CREATE TABLE … LIKE to catalogs."""
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
 
@@ -168,6 +172,9 @@ class StatementProxy(FunctionProxy):
             return self._function_call(text, function)
         statement = parse_tag_statement(cursor) or parse_analyze_statement(cursor)
         foreign = parse_foreign_statement(cursor)
+        like = None if foreign or spark_version(self.gateway) >= _LIKE_OF_CATALOGS else parse_create_like(cursor)
+        if like is not None and paimon_catalog_of(self.gateway, self.state, like.target):
+            return create_text(self.gateway, self.state, like)
         table = statement.table if statement else foreign.table if foreign else None
         catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
         if catalog is None and is_copy(cursor) and copies_out(cursor):  # VALUES, or rows of Spark's

@@ -149,27 +149,36 @@ def create_statement(table: FileStoreTable, name: Sequence[str]) -> str:
         table: the table.
         name: its whole name.
     """
-    schema = table.schema
+    unshown = (_PATH, TYPE, FILE_FORMAT) if is_format_table(table.schema) else (_PATH,)
+    options = {key: value for key, value in shown_properties(table) if key not in unshown}
+    location = f"LOCATION {literal_text(table.path)}\n" if is_path_name(name[-1]) else ""
+    definition = defined_columns(table) + f"USING {_provider(table.schema)}\n" + defined_partitions(table.schema)
+    return f"CREATE TABLE {'.'.join(name)} {definition}{location}{properties_clause(options)}"
+
+
+def defined_columns(table: FileStoreTable) -> str:
+    """The columns of a table in parentheses, as CREATE TABLE takes them."""
     columns = []
-    for field, column in zip(schema.fields, table_struct(table).fields, strict=True):
+    for field, column in zip(table.schema.fields, table_struct(table).fields, strict=True):
         default = default_sql(field)
         text = f"  {quoted_name(field.name)} {_type_sql(column.dataType)}"
         text += "" if column.nullable else " NOT NULL"
         text += "" if default is None else f" DEFAULT {default}"
         columns.append(text + (f" COMMENT {literal_text(field.description)}" if field.description else ""))
-    statement = f"CREATE TABLE {'.'.join(name)} (\n" + ",\n".join(columns) + f")\nUSING {_provider(schema)}\n"
-    if schema.partition_keys:
-        statement += f"PARTITIONED BY ({', '.join(quoted_name(key) for key in schema.partition_keys)})\n"
-    if schema.comment is not None:
-        statement += f"COMMENT {literal_text(schema.comment)}\n"
-    if is_path_name(name[-1]):
-        statement += f"LOCATION {literal_text(table.path)}\n"
-    unshown = (_PATH, TYPE, FILE_FORMAT) if is_format_table(schema) else (_PATH,)
-    options = [(key, value) for key, value in shown_properties(table) if key not in unshown]
-    if options:
-        pairs = ",\n".join(f"  {literal_text(key)} = {literal_text(value)}" for key, value in options)
-        statement += f"TBLPROPERTIES (\n{pairs})\n"
-    return statement
+    return "(\n" + ",\n".join(columns) + ")\n"
+
+
+def defined_partitions(schema: TableSchema) -> str:
+    """The clauses of CREATE TABLE for partition columns and the comment."""
+    keys = ", ".join(quoted_name(key) for key in schema.partition_keys)
+    partitions = f"PARTITIONED BY ({keys})\n" if keys else ""
+    return partitions + (f"COMMENT {literal_text(schema.comment)}\n" if schema.comment is not None else "")
+
+
+def properties_clause(options: Mapping[str, str]) -> str:
+    """The clause TBLPROPERTIES; nothing without options."""
+    pairs = ",\n".join(f"  {literal_text(key)} = {literal_text(value)}" for key, value in options.items())
+    return f"TBLPROPERTIES (\n{pairs})\n" if options else ""
 
 
 def _provider(schema: TableSchema) -> str:
