@@ -341,7 +341,7 @@ def commit_part(
     while True:
         try:
             with _storage_errors_named(table):
-                latest, is_followed = _latest_without(table, builder.files if withdrawn is not None else ())
+                latest, is_followed = _latest_without(table, withdrawn, builder.files)
                 if withdrawn is not None and is_followed:
                     publish_again(table, withdrawn)
                 applied = withdrawn if is_followed else _applied_since(table, part, seen, latest)
@@ -378,8 +378,10 @@ def commit_part(
         retries.wait()
 
 
-def _latest_without(table: FileStoreTable, files: Sequence[ManifestEntry]) -> tuple[Snapshot | None, bool]:
-    """Return the snapshot to follow, and whether it holds some of these files: those of a snapshot that was withdrawn.
+def _latest_without(
+    table: FileStoreTable, withdrawn: Snapshot | None, files: Sequence[ManifestEntry]
+) -> tuple[Snapshot | None, bool]:
+    """Return the snapshot to follow, and whether it follows one that was withdrawn, and holds some of its new files.
 
     A commit that saw that snapshot for a moment will withdraw its own, and is waited for. Where it does not, since it
     looked before the withdrawal, it holds the changes of both.
@@ -387,7 +389,7 @@ def _latest_without(table: FileStoreTable, files: Sequence[ManifestEntry]) -> tu
     end = time.monotonic() + _FOLLOWER_SECONDS
     while True:
         latest = snapshot_to_follow(table)
-        if latest is None or not holds_files(table, latest, files):
+        if latest is None or withdrawn is None or latest.id <= withdrawn.id or not holds_files(table, latest, files):
             return latest, False
         if time.monotonic() > end:
             return latest, True

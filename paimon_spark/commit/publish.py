@@ -311,16 +311,21 @@ def _doubtful_seconds(table: FileStoreTable, latest: Snapshot) -> float:
 
 
 def holds_files(table: FileStoreTable, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
-    """Tell whether a snapshot holds one of the files that these entries add.
+    """Tell whether a snapshot holds one of the files that these entries add; a file at another level is another one.
 
     Raises:
         CorruptTableError: its manifests cannot be read.
     """
-    names = {entry.file.file_name for entry in entries if entry.kind == FileKind.ADD}
-    if not names:
+    kept, added = (
+        {(entry.file.file_name, entry.file.level) for entry in entries if entry.kind == kind}
+        for kind in (FileKind.DELETE, FileKind.ADD)
+    )
+    new = added - kept
+    if not new:
         return False
     partitions = frozenset(entry.partition for entry in entries)
-    return any(entry.file.file_name in names for entry in table.manifests.live_entries(snapshot, partitions=partitions))
+    live = table.manifests.live_entries(snapshot, partitions=partitions)
+    return any((entry.file.file_name, entry.file.level) in new for entry in live)
 
 
 def changes_only(table: FileStoreTable, snapshot: Snapshot, before: Snapshot, *, unread: bool) -> bool:

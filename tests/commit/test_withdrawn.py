@@ -113,6 +113,26 @@ def test_a_commit_whose_withdrawn_snapshot_was_followed_stands(
     assert found.snapshots.ids() == [1, 2, 4, 5]
 
 
+def test_a_compaction_that_keeps_its_files_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It moves a file to another level: the snapshot that it then follows has a file of that name, too."""
+    monkeypatch.setattr(file_store_commit, "_FOLLOWER_SECONDS", 0.2)
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", write_only="true")
+    append(table, 1)
+    rollback_to_as_latest(table, snapshot_id=1)
+    assert table.snapshots.ids() == [1, 2]
+    store = HookedFileIO(table.file_io)
+    store.before, store.after = {"create_exclusive": lambda: rollback_to_snapshot(table, 1)}, {}
+    compact(replace(load_table(table.path), file_io=store), full=True)
+    assert not store.before
+    found = load_table(table.path)
+    assert found.snapshots.ids() == [1, 2]
+    latest = found.snapshots.get(2)
+    assert found.manifests.live_columns(latest, statistics=False).levels.tolist() == [5]
+    append(found, 2)
+    assert rows(load_table(table.path)).keys() == {1, 2}
+    check_whole(table)
+
+
 def test_a_commit_waits_for_a_follower_of_its_withdrawn_snapshot(
     table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
