@@ -57,12 +57,12 @@ def make_venv() -> Path:
 
 
 def processes(cores: int, memory_bytes: int, *, quick: bool) -> int:
-    """How many processes share the tests: at most four, and twice as many as cores, since many tests wait.
+    """How many processes share the tests: as many as cores, at most four.
 
-    They wait for faulty stores, other processes and streams. A process takes up to 4 GB with its JVMs. In a quick run a
-    third one would cost more, with a Spark session of its own, than it gains.
+    A process takes up to 5 GB with its JVMs, and its tests start processes of their own. In a quick run a third one
+    would cost more, with a Spark session of its own, than it gains.
     """
-    return max(1, min(2, cores) if quick else min(4, 2 * cores, round(memory_bytes / (4 << 30))))
+    return max(1, min(2 if quick else 4, cores, memory_bytes // (5 << 30)))
 
 
 def sharing(*, quick: bool) -> list[str]:

@@ -108,11 +108,11 @@ def test_lengths_are_those_of_the_shortest_case_and_of_the_whole_file(tmp_path: 
 @pytest.mark.parametrize(
     ("cores", "gigabytes", "quick", "count"),
     [
-        (1, 16, False, 2),
-        (2, 23.4, False, 4),
-        (2, 15.6, False, 4),
+        (1, 16, False, 1),
+        (2, 23.4, False, 2),
+        (4, 15.6, False, 3),
         (16, 64, False, 4),
-        (2, 8, False, 2),
+        (2, 8, False, 1),
         (4, 1, False, 1),
         (1, 16, True, 1),
         (8, 64, True, 2),
