@@ -57,12 +57,12 @@ def make_venv() -> Path:
 
 
 def processes(cores: int, memory_bytes: int, *, quick: bool) -> int:
-    """How many processes share the tests: as many as cores, at most four.
+    """How many processes share the tests: as many as cores, at most four; two where there is little memory.
 
     A process takes up to 5 GB with its JVMs, and its tests start processes of their own. In a quick run a third one
     would cost more, with a Spark session of its own, than it gains.
     """
-    return max(1, min(2 if quick else 4, cores, memory_bytes // (5 << 30)))
+    return min(2 if quick else 4, cores, max(2, memory_bytes // (5 << 30)))
 
 
 def sharing(*, quick: bool) -> list[str]:
