@@ -17,7 +17,7 @@ from paimon_spark.metastore.hive_client import HiveClient, HiveGoneError, addres
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.metastore_catalog import open_catalog
 from tests.support.hive_server import HiveServer, hive_server
-from tests.support.kerberos import REALM, running_kdc
+from tests.support.kerberos import REALM, leave_out_without_kerberos, running_kdc
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,7 @@ def test_one_side_alone(options: dict[str, str], hive: HiveServer) -> None:
 
 
 def test_with_kerberos(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_out_without_kerberos()
     if find_spec("gssapi") is None:
         absent("the package gssapi")
     with ExitStack() as started:
