@@ -5,12 +5,13 @@ The statement becomes the CREATE TABLE of the same definition, which Spark then 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.jvm.plan_tables import active_session, python_object, scala_seq
+from paimon_spark.spark.jvm.plan_tables import active_session, ident_of, python_object, scala_seq
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
@@ -73,7 +74,7 @@ def create_text(gateway: Gateway, state: JavaObject, statement: CreateLike) -> s
     if len(statement.source) == 1 and state.catalog().isTempView(scala_seq(gateway, list(statement.source))):
         view = active_session(gateway).table(quoted_name(statement.source))
         return f"{head}({_ddl(java_frame(view).schema())}) {statement.clauses}{properties_clause(statement.options)}"
-    source = _source(gateway, state, list(statement.source))
+    source = _source(gateway, state, statement.source)
     if source is None:
         return f"DESCRIBE TABLE {quoted_name(statement.source)}"
     proxy = python_object(gateway, source) if gateway.jvm.java.lang.reflect.Proxy.isProxyClass(source.getClass()) else 0
@@ -88,14 +89,11 @@ def create_text(gateway: Gateway, state: JavaObject, statement: CreateLike) -> s
     return f"{head}({columns}) {statement.clauses}{partitions}{properties_clause(statement.options)}"
 
 
-def _source(gateway: Gateway, state: JavaObject, parts: list[str]) -> JavaObject | None:
+def _source(gateway: Gateway, state: JavaObject, name: Sequence[str]) -> JavaObject | None:
     """The table of any catalog; None where there is none."""
-    manager = state.catalogManager()
-    named = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
-    catalog = manager.catalog(parts.pop(0)) if named else manager.currentCatalog()
-    namespace = parts[:-1] or ([] if named else list(manager.currentNamespace()))
     try:
-        return catalog.loadTable(gateway.identifier(namespace, parts[-1]))
+        catalog, ident = ident_of(gateway, state, name)
+        return catalog.loadTable(ident)
     except CALL_ERRORS:
         return None
 

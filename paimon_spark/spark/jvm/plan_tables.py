@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -25,12 +25,15 @@ def catalog_ident(gateway: Gateway, state: JavaObject, relation: JavaObject) -> 
     """The catalog and the identifier that an unresolved name means, if the catalog is written in Python."""
     if relation.getClass().getSimpleName() not in ("UnresolvedRelation", "UnresolvedTable"):
         return None
-    parts = [str(part) for part in java_list(relation.multipartIdentifier())]
-    manager = state.catalogManager()
+    found = ident_of(gateway, state, [str(part) for part in java_list(relation.multipartIdentifier())])
+    return found if gateway.jvm.java.lang.reflect.Proxy.isProxyClass(found[0].getClass()) else None
+
+
+def ident_of(gateway: Gateway, state: JavaObject, name: Sequence[str]) -> tuple[JavaObject, JavaObject]:
+    """The catalog and the identifier that the parts of a name mean, in the session's current catalog and database."""
+    manager, parts = state.catalogManager(), list(name)
     named = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
     catalog = manager.catalog(parts.pop(0)) if named else manager.currentCatalog()
-    if not gateway.jvm.java.lang.reflect.Proxy.isProxyClass(catalog.getClass()):
-        return None
     namespace = parts[:-1] or ([] if named else list(manager.currentNamespace()))
     return catalog, gateway.identifier(namespace, parts[-1])
 
