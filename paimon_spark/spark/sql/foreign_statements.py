@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Argument, Arguments, CallContext, Rows, procedure
 from paimon_spark.spark.statements.cursor import Cursor, read_statement
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
@@ -144,20 +144,15 @@ def _quoted(parts: Iterable[str]) -> str:
     return ".".join(part if part.isidentifier() else f"`{part.replace('`', '``')}`" for part in parts)
 
 
-def _refuse(_context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+@procedure(
+    "Statements of other table formats.",
+    (STATEMENT, Argument("catalog", required=True)),
+    result=(),
+    name=REFUSE_STATEMENT,
+)
+def _refuse(_context: CallContext, arguments: Arguments) -> Rows:
+    """Only raise: so a statement that the parser hands over gets its answer."""
     statement = parse_foreign_statement(arguments["statement"])
     if statement is None:
         raise UnsupportedError(f"This is no statement of Paimon: {arguments['statement']}")
     raise statement.answer(arguments["catalog"])
-
-
-REFUSALS = (
-    Procedure(
-        REFUSE_STATEMENT,
-        (Argument("statement", required=True), Argument("catalog", required=True)),
-        (),
-        _refuse,
-        "Statements of other table formats.",
-    ),
-)
-"""Procedures that only raise: how a statement that the parser hands over gets its answer."""

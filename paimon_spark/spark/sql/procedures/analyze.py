@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.jobs.analyze import analyze
-from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Arguments, CallContext, procedure
 from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
 from paimon_spark.spark.statements.cursor import Cursor, read_statement
 
@@ -80,14 +79,9 @@ def run_analyze_statement(spark: SparkSession, table: FileStoreTable, statement:
     return analyze(spark, table, statement.columns, all_columns=statement.all_columns)
 
 
-def _analyze(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+@procedure("ANALYZE TABLE of Paimon's tables.", (STATEMENT,), result=(), name=ANALYZE)
+def _analyze(context: CallContext, arguments: Arguments) -> None:
     statement = parse_analyze_statement(arguments["statement"])
     if statement is None:
         raise PaimonError(f"This is no ANALYZE TABLE: {arguments['statement']}")
     run_analyze_statement(context.spark, context.table(quoted_name(statement.table)), statement)
-    return []
-
-
-ANALYZE_PROCEDURES = (
-    Procedure(ANALYZE, (Argument("statement", required=True),), (), _analyze, "ANALYZE TABLE of Paimon's tables."),
-)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain.compact.scope import scope_of
 from paimon_spark.spark.jobs.copy_job import copy_table
 from paimon_spark.spark.jobs.migrate_job import (
     SOURCE_TYPES,
@@ -13,39 +12,39 @@ from paimon_spark.spark.jobs.migrate_job import (
     read_options,
     table_source,
 )
-from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.source.source_options import refuse_system_table
-from paimon_spark.spark.sql.procedures.expire import options_argument
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
-    DONE,
     INT,
     TEXTS,
     Argument,
     Arguments,
     CallContext,
-    Procedure,
     ResultColumn,
     Rows,
+    options_argument,
+    procedure,
+    scope_argument,
 )
 
 
-def _copy(context: CallContext, arguments: Arguments) -> Rows:
+@procedure(
+    "Copies the files of the latest snapshot, or of some partitions, into another table, which is made if need be.",
+    (Argument("source_table", required=True), Argument("target_table", required=True), Argument("where")),
+)
+def _copy(context: CallContext, arguments: Arguments) -> None:
     source, target = context.table(arguments["source_table"]), context.named(arguments["target_table"])
     refuse_system_table(arguments["target_table"], target.system_table, "given to a procedure")
-    where = arguments["where"] if str(arguments["where"] or "").strip() else None
-    zone = None if where is None else time_zone(settings_of(context.spark))
-    partitions = scope_of(source, where=where, zone=zone).partitions
+    partitions = scope_argument(context, source, arguments).partitions
     if not target.is_path and target.catalog_name:
         catalog = context.warehouse()
         if catalog.table_path(target.database, target.table) == target.path:
             catalog.create_database(target.database, ignore_if_exists=True)
     copy_table(context.spark, source, target.path, target.options, partitions)
-    return [(True,)]
 
 
 def _options(arguments: Arguments) -> tuple[dict[str, str], dict[str, str]]:
-    return read_options({**options_argument(arguments["options"]), **(arguments["options_map"] or {})})
+    return read_options({**options_argument(arguments), **(arguments["options_map"] or {})})
 
 
 def _source_type(text: str) -> str:
@@ -54,7 +53,20 @@ def _source_type(text: str) -> str:
     return text.lower()
 
 
-def _migrate_table(context: CallContext, arguments: Arguments) -> Rows:
+@procedure(
+    "Makes a Paimon table of a directory (source_type parquet, orc, csv, json) or of a table of Spark's catalog "
+    "(hive); Parquet and ORC files are taken over as they are where that is possible.",
+    (
+        Argument("source_type", required=True),
+        Argument("table", required=True),
+        Argument("options"),
+        Argument("delete_origin", BOOLEAN),
+        Argument("target_table"),
+        Argument("options_map", TEXTS),
+        Argument("parallelism", INT),
+    ),
+)
+def _migrate_table(context: CallContext, arguments: Arguments) -> None:
     kind, name, (reads, options) = _source_type(arguments["source_type"]), arguments["table"], _options(arguments)
     catalog, wanted = context.warehouse(), arguments["target_table"] or ""
     if kind != "hive" and not wanted.strip():
@@ -69,9 +81,19 @@ def _migrate_table(context: CallContext, arguments: Arguments) -> Rows:
     deletes = arguments["delete_origin"] is not False
     threads = arguments["parallelism"]
     migrate(context.spark, source, target.path, target.options, options, delete_origin=deletes, parallelism=threads)
-    return [(True,)]
 
 
+@procedure(
+    "Does the same with all tables of a database of Spark's catalog, or all directories in a directory.",
+    (
+        Argument("source_type", required=True),
+        Argument("database", required=True),
+        Argument("options"),
+        Argument("options_map", TEXTS),
+        Argument("parallelism", INT),
+    ),
+    result=(ResultColumn("result"),),
+)
 def _migrate_database(context: CallContext, arguments: Arguments) -> Rows:
     kind, name, (reads, options) = _source_type(arguments["source_type"]), arguments["database"], _options(arguments)
     done, failed = migrate_database(
@@ -84,43 +106,3 @@ def _migrate_database(context: CallContext, arguments: Arguments) -> Rows:
         parallelism=arguments["parallelism"],
     )
     return [(f"migrate database is finished, success cnt: {len(done)} , failed cnt: {len(failed)}",)]
-
-
-COPY_PROCEDURES = (
-    Procedure(
-        "migrate_table",
-        (
-            Argument("source_type", required=True),
-            Argument("table", required=True),
-            Argument("options"),
-            Argument("delete_origin", BOOLEAN),
-            Argument("target_table"),
-            Argument("options_map", TEXTS),
-            Argument("parallelism", INT),
-        ),
-        DONE,
-        _migrate_table,
-        "Makes a Paimon table of a directory (source_type parquet, orc, csv, json) or of a table of Spark's catalog "
-        "(hive); Parquet and ORC files are taken over as they are where that is possible.",
-    ),
-    Procedure(
-        "migrate_database",
-        (
-            Argument("source_type", required=True),
-            Argument("database", required=True),
-            Argument("options"),
-            Argument("options_map", TEXTS),
-            Argument("parallelism", INT),
-        ),
-        (ResultColumn("result"),),
-        _migrate_database,
-        "Does the same with all tables of a database of Spark's catalog, or all directories in a directory.",
-    ),
-    Procedure(
-        "copy",
-        (Argument("source_table", required=True), Argument("target_table", required=True), Argument("where")),
-        DONE,
-        _copy,
-        "Copies the files of the latest snapshot, or of some partitions, into another table, which is made if need be.",
-    ),
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_place, copy_into_table
-from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Arguments, CallContext, Procedure, Rows
 from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
 from paimon_spark.spark.statements.copy_statements import CopyIntoPlace, CopyIntoTable, is_copy, read_copy
 from paimon_spark.spark.statements.cursor import Cursor, Kind
@@ -40,7 +40,7 @@ def _statement(text: str) -> CopyIntoTable | CopyIntoPlace:
     return read_copy(cursor)
 
 
-def _into_table(context: CallContext, statement: CopyIntoTable) -> list[tuple[Any, ...]]:
+def _into_table(context: CallContext, statement: CopyIntoTable) -> Rows:
     name = quoted_name(statement.table)
 
     def append(rows: DataFrame) -> None:
@@ -49,13 +49,11 @@ def _into_table(context: CallContext, statement: CopyIntoTable) -> list[tuple[An
     return copy_into_table(context.spark, context.table(name), statement, append)
 
 
-def _into_place(context: CallContext, statement: CopyIntoPlace) -> list[tuple[Any, ...]]:
+def _into_place(context: CallContext, statement: CopyIntoPlace) -> Rows:
     return copy_into_place(context.spark.sql(statement.query), statement)
 
 
-def _run(
-    run: Callable[[CallContext, Any], list[tuple[Any, ...]]], context: CallContext, arguments: Mapping[str, Any]
-) -> list[tuple[Any, ...]]:
+def _run(run: Callable[[CallContext, Any], Rows], context: CallContext, arguments: Arguments) -> Rows:
     try:
         return run(context, _statement(arguments["statement"]))
     except CapturedException:
@@ -64,8 +62,7 @@ def _run(
         raise PaimonError(str(error)) from None
 
 
-_ARGUMENTS = (Argument("statement", required=True),)
 COPY_INTO_PROCEDURES = (
-    Procedure(_INTO_TABLE, _ARGUMENTS, LOADED, partial(_run, _into_table), _DESCRIPTION),
-    Procedure(_INTO_PLACE, _ARGUMENTS, WRITTEN, partial(_run, _into_place), _DESCRIPTION),
+    Procedure(_INTO_TABLE, (STATEMENT,), LOADED, partial(_run, _into_table), _DESCRIPTION),
+    Procedure(_INTO_PLACE, (STATEMENT,), WRITTEN, partial(_run, _into_place), _DESCRIPTION),
 )

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.columns.types import to_spark_type
-from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, Argument, CallContext, Procedure, ResultColumn
+from paimon_spark.spark.sql.procedures.procedure import (
+    BOOLEAN,
+    TABLE,
+    Argument,
+    Arguments,
+    CallContext,
+    ResultColumn,
+    Rows,
+    procedure,
+)
 from paimon_spark.spark.sql.table_descriptions import Row, partition_text, table_struct
 from paimon_spark.spark.sql.table_partitions import partition_counts
 from paimon_spark.spark.sql.warehouses import quoted
@@ -82,7 +91,13 @@ def described_partition(
     return rows
 
 
-def _describe(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+@procedure(
+    "DESCRIBE TABLE … PARTITION of Paimon's tables.",
+    (TABLE, Argument("partition", required=True), Argument("extended", BOOLEAN, required=True)),
+    result=DESCRIPTION_COLUMNS,
+    name=DESCRIBE_PARTITION,
+)
+def _describe(context: CallContext, arguments: Arguments) -> Rows:
     name = context.named(arguments["table"])
     table = name.load()
     extended = "EXTENDED " if arguments["extended"] else ""
@@ -106,18 +121,3 @@ def _typed(spark: SparkSession, table: FileStoreTable, given: Mapping[str, str |
     ]
     row = spark.sql(f"SELECT {', '.join(casts)}").collect()[0]
     return {field.name: value for field, value in zip(columns.values(), row, strict=True) if field is not None}
-
-
-DESCRIBE_PROCEDURES = (
-    Procedure(
-        DESCRIBE_PARTITION,
-        (
-            Argument("table", required=True),
-            Argument("partition", required=True),
-            Argument("extended", BOOLEAN, required=True),
-        ),
-        DESCRIPTION_COLUMNS,
-        _describe,
-        "DESCRIBE TABLE … PARTITION of Paimon's tables.",
-    ),
-)

@@ -6,14 +6,18 @@ Both find here the tables and databases that arguments of a CALL name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, MapType, StringType
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import OptionError
+from paimon_spark.maintain.compact.scope import CompactScope, parse_partitions, scope_of
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
+from paimon_spark.maintain.refs.tags import parse_older_than
+from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.warehouses import (
     Warehouses,
@@ -112,16 +116,15 @@ class ResultColumn:
     nullable: bool = True
 
 
-def _no_catalog(database: str) -> Sequence[FileStoreTable]:
-    raise UnsupportedError(f"The tables of {database} are not known here: give each table by its name or path.")
-
-
-def _no_names(name: str) -> TableName:
-    raise UnsupportedError(f"No warehouse is known here, so {name} names no table.")
-
-
-def _no_warehouse() -> FilesystemCatalog:
-    raise UnsupportedError("No warehouse is known here: name the tables one by one.")
+ALL_TABLES = ".*"
+"""Behind a database's name: all of its tables."""
+TABLE = Argument("table", required=True)
+"""The argument that nearly every procedure has."""
+DONE = (ResultColumn("result", BOOLEAN),)
+"""The result of procedures that only say that they are done: one row, true."""
+STATEMENT = Argument("statement", required=True)
+"""The text of a statement that runs as a procedure."""
+_ACCEPT = Argument("accept_lost_snapshot", BOOLEAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +134,60 @@ class CallContext:
     spark: SparkSession
     table: Callable[[str], FileStoreTable]
     """Opens the table of a name (``db.t``, ``t``, ``catalog.db.t``, ``db.t$branch_b``) or a path."""
-    tables: Callable[[str], Sequence[FileStoreTable]] = _no_catalog
+    tables: Callable[[str], Sequence[FileStoreTable]]
     """Opens all tables of a database (``db``, ``catalog.db``)."""
-    warehouse: Callable[[], FilesystemCatalog] = _no_warehouse
+    warehouse: Callable[[], FilesystemCatalog]
     """Gives the catalog of the procedure."""
-    named: Callable[[str], TableName] = _no_names
+    named: Callable[[str], TableName]
     """Resolves the name or path of a table, whether it is there or not."""
+
+
+def text_of(arguments: Arguments, name: str) -> str | None:
+    """Return the text of an argument; None where it is blank or not given."""
+    text = arguments.get(name)
+    return text if text is not None and text.strip() else None
+
+
+def options_argument(arguments: Arguments) -> dict[str, str]:
+    """Return the options of the argument ``options``, like ``key=value,key2=value2``.
+
+    Raises:
+        OptionError: the text is not of this form.
+    """
+    found: dict[str, str] = {}
+    text = text_of(arguments, "options")
+    for part in [] if text is None else text.split(","):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise OptionError(f"Invalid key-value string '{part}'. Please use format 'key=value'.")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def older_than_argument(arguments: Arguments) -> datetime | None:
+    """Return the time of the argument ``older_than``; None where it is not given."""
+    text = text_of(arguments, "older_than")
+    return None if text is None else parse_older_than(text)
+
+
+def scope_argument(
+    context: CallContext,
+    table: FileStoreTable,
+    arguments: Arguments,
+    *,
+    buckets: str | None = None,
+    idle_time: timedelta | None = None,
+) -> CompactScope:
+    """Return the part of a table that the arguments ``partitions`` and ``where`` name; errors as of `scope_of`."""
+    partitions, where = text_of(arguments, "partitions"), text_of(arguments, "where")
+    return scope_of(
+        table,
+        partitions=None if partitions is None else parse_partitions(partitions),
+        where=where,
+        buckets=buckets,
+        idle_time=idle_time,
+        zone=None if where is None else time_zone(settings_of(context.spark)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +198,9 @@ class Procedure:
     arguments: tuple[Argument, ...]
     result: tuple[ResultColumn, ...]
     """Columns of the result; none at all where the statement has no result."""
-    function: Callable[[CallContext, Mapping[str, Any]], Iterable[tuple[Any, ...]]]
+    function: Callable[[CallContext, Arguments], Rows]
     """From the arguments by name to the rows of the result."""
-    description: str = ""
+    description: str
 
     @property
     def signature(self) -> str:
@@ -166,10 +217,28 @@ class Procedure:
         return f"{self.description} Parameters: {self.signature}"
 
 
+def procedure(
+    description: str, arguments: tuple[Argument, ...], *, result: tuple[ResultColumn, ...] = DONE, name: str = ""
+) -> Callable[[Callable[[CallContext, Arguments], Rows | None]], Procedure]:
+    """Make a procedure of a function, with the function's name but for the underscore before it.
+
+    A function that returns nothing has the result `DONE`.
+    """
+
+    def made(function: Callable[[CallContext, Arguments], Rows | None]) -> Procedure:
+        def run(context: CallContext, given: Arguments) -> Rows:
+            rows = function(context, given)
+            return [(True,)] if rows is None else rows
+
+        return Procedure(name or function.__name__.removeprefix("_"), arguments, result, run, description)
+
+    return made
+
+
 def deleting(procedure: Procedure) -> Procedure:
     """A procedure that deletes files, with the argument by which a lost commit is given up (`one_at_a_time`)."""
 
-    def run(context: CallContext, arguments: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
+    def run(context: CallContext, arguments: Arguments) -> Rows:
         if arguments[_ACCEPT.name]:
             name = arguments[TABLE.name]
             of_database = name.endswith(ALL_TABLES)
@@ -178,12 +247,3 @@ def deleting(procedure: Procedure) -> Procedure:
         return procedure.function(context, arguments)
 
     return replace(procedure, arguments=(*procedure.arguments, _ACCEPT), function=run)
-
-
-ALL_TABLES = ".*"
-"""Behind a database's name: all of its tables."""
-TABLE = Argument("table", required=True)
-"""The argument that nearly every procedure has."""
-DONE = (ResultColumn("result", BOOLEAN),)
-"""The result of procedures that only say that they are done: one row, true."""
-_ACCEPT = Argument("accept_lost_snapshot", BOOLEAN)

@@ -1,22 +1,25 @@
-"""All procedures, by name. A new one is a `Procedure` in a module of this package and a line here."""
+"""All procedures, by name. A new one is a function with `@procedure` in a module of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import ModuleType
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.sql.foreign_statements import REFUSALS
-from paimon_spark.spark.sql.procedures.analyze import ANALYZE_PROCEDURES
-from paimon_spark.spark.sql.procedures.compact import COMPACT_PROCEDURES
-from paimon_spark.spark.sql.procedures.copies import COPY_PROCEDURES
-from paimon_spark.spark.sql.procedures.copy_procedures import COPY_INTO_PROCEDURES
-from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PROCEDURES
-from paimon_spark.spark.sql.procedures.expire import EXPIRE_PROCEDURES
+from paimon_spark.spark.sql import foreign_statements
+from paimon_spark.spark.sql.procedures import (
+    analyze,
+    compact,
+    copies,
+    copy_procedures,
+    describe_partition,
+    expire,
+    repairs,
+    tag_statements,
+    tags,
+    view_procedures,
+)
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
-from paimon_spark.spark.sql.procedures.repairs import CONSUMER_PROCEDURES, ORPHAN_PROCEDURES, REPAIR_PROCEDURES
-from paimon_spark.spark.sql.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
-from paimon_spark.spark.sql.procedures.tags import BRANCH_PROCEDURES, ROLLBACK_PROCEDURES, TAG_PROCEDURES
-from paimon_spark.spark.sql.procedures.view_procedures import FUNCTION_PROCEDURES, VIEW_PROCEDURES
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 HIDDEN_PREFIX = "__"
@@ -28,27 +31,21 @@ _DELETING = frozenset(
         *("delete_branch", "fast_forward", "rollback", "rollback_to_timestamp", "rollback_to_watermark"),
     }
 )
-PROCEDURES: Mapping[str, Procedure] = {
-    procedure.name: deleting(procedure) if procedure.name in _DELETING else procedure
-    for procedure in (
-        *TAG_PROCEDURES,
-        *BRANCH_PROCEDURES,
-        *ROLLBACK_PROCEDURES,
-        *EXPIRE_PROCEDURES,
-        *ORPHAN_PROCEDURES,
-        *COMPACT_PROCEDURES,
-        *CONSUMER_PROCEDURES,
-        *REPAIR_PROCEDURES,
-        *COPY_PROCEDURES,
-        *TAG_STATEMENT_PROCEDURES,
-        *ANALYZE_PROCEDURES,
-        *DESCRIBE_PROCEDURES,
-        *VIEW_PROCEDURES,
-        *FUNCTION_PROCEDURES,
-        *COPY_INTO_PROCEDURES,
-        *REFUSALS,
-    )
-}
+_MODULES = (
+    *(tags, expire, repairs, compact, copies, tag_statements, analyze, describe_partition, view_procedures),
+    *(copy_procedures, foreign_statements),
+)
+"""Whose procedures there are."""
+
+
+def _procedures_of(module: ModuleType) -> Iterator[Procedure]:
+    for value in vars(module).values():
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, Procedure):
+                yield deleting(each) if each.name in _DELETING else each
+
+
+PROCEDURES: Mapping[str, Procedure] = {each.name: each for module in _MODULES for each in _procedures_of(module)}
 _FUNCTIONS = (
     "functions here are those of SQL: CREATE FUNCTION … RETURN … and DROP FUNCTION in a catalog with 'metastore' = "
     "'rest', CREATE TEMPORARY FUNCTION or spark.udf.register for a session"

@@ -11,19 +11,28 @@ The grammar is that of Java's ``PaimonSqlExtensions.g4``::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.refs import tags
-from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
+from paimon_spark.spark.sql.procedures.procedure import (
+    STATEMENT,
+    Arguments,
+    CallContext,
+    ResultColumn,
+    Rows,
+    procedure,
+)
 from paimon_spark.spark.statements.cursor import Cursor, Kind, read_statement
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
+ALTER_TAGS = "__alter_tags"
+SHOW_TAGS = "__show_tags"
+DESCRIPTION = "Paimon's own statements about tags."
 _UNITS = {"DAYS": timedelta(days=1), "HOURS": timedelta(hours=1), "MINUTES": timedelta(minutes=1)}
 
 
@@ -129,30 +138,20 @@ def quoted_name(parts: tuple[str, ...]) -> str:
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
-def _statement(arguments: Mapping[str, Any]) -> TagStatement:
+def _statement(arguments: Arguments) -> TagStatement:
     statement = parse_tag_statement(arguments["statement"])
     if statement is None:
         raise PaimonError(f"This is no statement about tags: {arguments['statement']}")
     return statement
 
 
-def _alter_tags(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+@procedure(DESCRIPTION, (STATEMENT,), result=(), name=ALTER_TAGS)
+def _alter_tags(context: CallContext, arguments: Arguments) -> None:
     statement = _statement(arguments)
     run_tag_statement(context.table(quoted_name(statement.table)), statement)
-    return []
 
 
-def _show_tags(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+@procedure(DESCRIPTION, (STATEMENT,), result=(ResultColumn("tag", nullable=False),), name=SHOW_TAGS)
+def _show_tags(context: CallContext, arguments: Arguments) -> Rows:
     table = context.table(quoted_name(_statement(arguments).table))
     return [(name,) for name in table.tags.names()]
-
-
-ALTER_TAGS = "__alter_tags"
-SHOW_TAGS = "__show_tags"
-DESCRIPTION = "Paimon's own statements about tags."
-_STATEMENT = (Argument("statement", required=True),)
-
-TAG_STATEMENT_PROCEDURES = (
-    Procedure(ALTER_TAGS, _STATEMENT, (), _alter_tags, DESCRIPTION),
-    Procedure(SHOW_TAGS, _STATEMENT, (ResultColumn("tag", nullable=False),), _show_tags, DESCRIPTION),
-)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
@@ -20,7 +20,15 @@ from paimon_spark.spark.sql.functions import (
     run_function_statement,
     temporary_views_in,
 )
-from paimon_spark.spark.sql.procedures.procedure import DONE, Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.procedure import (
+    STATEMENT,
+    Argument,
+    Arguments,
+    CallContext,
+    Procedure,
+    Rows,
+    procedure,
+)
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
 from paimon_spark.spark.sql.warehouses import table_not_found
 from paimon_spark.spark.statements.cursor import split_name
@@ -33,7 +41,6 @@ from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_Rows = list[tuple[Any, ...]]
 _TEMPORARY = re.compile(r"(?:^|[ +:-])View \(`((?:[^`]|``)+)`,", re.MULTILINE)
 """In an analysed plan; the name of a view that stays has several parts."""
 _NEEDS_QUERY = ("add", "update")
@@ -75,7 +82,7 @@ def _named(context: CallContext, catalog: str, given: tuple[str, ...], *, is_dat
     return _Named(catalog, database, name, current)
 
 
-def _answered(run: Callable[[], _Rows]) -> _Rows:
+def _answered(run: Callable[[], Rows]) -> Rows:
     """What a statement shows; errors that are made here are Paimon's, since Java has no such exception to show."""
     try:
         return run()
@@ -86,7 +93,7 @@ def _answered(run: Callable[[], _Rows]) -> _Rows:
         raise kind(str(error)) from None
 
 
-def _run_view(context: CallContext, arguments: Mapping[str, Any]) -> _Rows:
+def _run_view(context: CallContext, arguments: Arguments) -> Rows:
     statement = parse_view_statement(arguments["statement"])
     if statement is None:
         raise PaimonError(f"This is no statement about views: {arguments['statement']}")
@@ -97,7 +104,7 @@ def _run_view(context: CallContext, arguments: Mapping[str, Any]) -> _Rows:
     return _answered(partial(run_view_statement, found, statement))
 
 
-def _run_function(context: CallContext, arguments: Mapping[str, Any]) -> _Rows:
+def _run_function(context: CallContext, arguments: Arguments) -> Rows:
     statement = parse_function_statement(arguments["statement"])
     if statement is None:
         raise PaimonError(f"This is no statement about functions: {arguments['statement']}")
@@ -114,7 +121,11 @@ def _temporary_views(spark: SparkSession, query: str) -> list[str]:
     return sorted(set(_TEMPORARY.findall(analyzed_text(spark.sql(query)))))
 
 
-def _alter_dialect(context: CallContext, arguments: Mapping[str, Any]) -> _Rows:
+@procedure(
+    "Adds, updates or drops the query that a view has for an engine (default spark).",
+    (Argument("view", required=True), Argument("action", required=True), Argument("engine"), Argument("query")),
+)
+def _alter_view_dialect(context: CallContext, arguments: Arguments) -> None:
     name = context.named(arguments["view"])
     action, query = arguments["action"], arguments["query"]
     dialect = (arguments["engine"] or "").strip() or SPARK_DIALECT
@@ -127,22 +138,14 @@ def _alter_dialect(context: CallContext, arguments: Mapping[str, Any]) -> _Rows:
         raise table_not_found(split_name(arguments["view"]))
     value = query if action in _NEEDS_QUERY else None
     alter_view(catalog, name.database, name.table, [ViewChange(f"{action}Dialect", dialect, value)])
-    return [(True,)]
 
 
-_ARGUMENTS = (Argument("statement", required=True), Argument("catalog", required=True))
+_ARGUMENTS = (STATEMENT, Argument("catalog", required=True))
 VIEW_PROCEDURES = (
     Procedure("__view", _ARGUMENTS, (), _run_view, _VIEWS),
     *(
         Procedure(_view_procedure(action), _ARGUMENTS, columns, _run_view, _VIEWS)
         for action, columns in VIEW_COLUMNS.items()
-    ),
-    Procedure(
-        "alter_view_dialect",
-        (Argument("view", required=True), Argument("action", required=True), Argument("engine"), Argument("query")),
-        DONE,
-        _alter_dialect,
-        "Adds, updates or drops the query that a view has for an engine (default spark).",
     ),
 )
 FUNCTION_PROCEDURES = (
