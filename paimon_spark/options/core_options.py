@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, overload
+from typing import Any, Generic, TypeVar, overload
 
 from paimon_spark.options.option import Option, OptionKind, parse_memory_size
 from paimon_spark.options.registry import OPTIONS, find_option
@@ -21,6 +21,24 @@ _SECRET_WORDS = ("secret", "password", "token", "access-key", "access.key", "acc
 
 def _names(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+_T = TypeVar("_T")
+
+
+class _Value(Generic[_T]):
+    """An attribute that is the value of an option."""
+
+    def __init__(self, key: str, convert: Callable[[Any], _T]) -> None:
+        self._key = key
+        self._convert = convert
+
+    def __get__(self, options: CoreOptions, owner: type) -> _T:
+        return self._convert(options.value(self._key))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 class CoreOptions(Mapping[str, str]):
@@ -128,30 +146,16 @@ class CoreOptions(Mapping[str, str]):
         """The text of `fields.<field>.<suffix>`, None when it is not given."""
         return self._options.get(f"fields.{field}.{suffix}")
 
-    @property
-    def bucket(self) -> int:
-        """Number of buckets; -1 dynamic or unaware, -2 postpone."""
-        return int(self.value("bucket"))
-
-    @property
-    def bucket_key(self) -> tuple[str, ...]:
-        """Columns of `bucket-key` in declared order; empty when not given."""
-        return _names(self.value("bucket-key"))
-
-    @property
-    def primary_key(self) -> tuple[str, ...]:
-        """Columns of the option `primary-key` (normally moved into the schema at creation)."""
-        return _names(self.value("primary-key"))
-
-    @property
-    def partition(self) -> tuple[str, ...]:
-        """Columns of the option `partition` (normally moved into the schema at creation)."""
-        return _names(self.value("partition"))
-
-    @property
-    def merge_engine(self) -> str:
-        """One of deduplicate, partial-update, aggregation, first-row."""
-        return str(self.value("merge-engine"))
+    bucket = _Value("bucket", int)
+    """Number of buckets; -1 dynamic or unaware, -2 postpone."""
+    bucket_key = _Value("bucket-key", _names)
+    """Columns of `bucket-key` in declared order; empty when not given."""
+    primary_key = _Value("primary-key", _names)
+    """Columns of the option `primary-key` (normally moved into the schema at creation)."""
+    partition = _Value("partition", _names)
+    """Columns of the option `partition` (normally moved into the schema at creation)."""
+    merge_engine = _Value("merge-engine", str)
+    """One of deduplicate, partial-update, aggregation, first-row."""
 
     @property
     def one_row_wins(self) -> bool:
@@ -163,10 +167,8 @@ class CoreOptions(Mapping[str, str]):
         """Levels of an LSM tree: `num-levels`, else one more than `num-sorted-run.compaction-trigger`."""
         return int(self.value("num-levels") or self.value("num-sorted-run.compaction-trigger") + 1)
 
-    @property
-    def changelog_producer(self) -> str:
-        """One of none, input, full-compaction, lookup."""
-        return str(self.value("changelog-producer"))
+    changelog_producer = _Value("changelog-producer", str)
+    """One of none, input, full-compaction, lookup."""
 
     @property
     def needs_lookup(self) -> bool:
@@ -183,10 +185,8 @@ class CoreOptions(Mapping[str, str]):
         """Whether a write into a table with primary key ends with a compaction that looks up its keys."""
         return self.needs_lookup and not self.write_only
 
-    @property
-    def sequence_fields(self) -> tuple[str, ...]:
-        """Columns of `sequence.field`; empty when not given."""
-        return _names(self.value("sequence.field"))
+    sequence_fields = _Value("sequence.field", _names)
+    """Columns of `sequence.field`; empty when not given."""
 
     @property
     def sequence_descending(self) -> bool:
@@ -199,20 +199,12 @@ class CoreOptions(Mapping[str, str]):
         text = self.value("rowkind.field")
         return None if text is None else str(text)
 
-    @property
-    def ignore_delete(self) -> bool:
-        """Whether -D and -U rows are dropped."""
-        return bool(self.value("ignore-delete"))
-
-    @property
-    def ignore_update_before(self) -> bool:
-        """Whether -U rows are dropped."""
-        return bool(self.value("ignore-update-before"))
-
-    @property
-    def deletion_vectors_enabled(self) -> bool:
-        """Whether rows are deleted by deletion vectors."""
-        return bool(self.value("deletion-vectors.enabled"))
+    ignore_delete = _Value("ignore-delete", bool)
+    """Whether -D and -U rows are dropped."""
+    ignore_update_before = _Value("ignore-update-before", bool)
+    """Whether -U rows are dropped."""
+    deletion_vectors_enabled = _Value("deletion-vectors.enabled", bool)
+    """Whether rows are deleted by deletion vectors."""
 
     @property
     def batch_scan_skips_level_0(self) -> bool:
@@ -228,10 +220,8 @@ class CoreOptions(Mapping[str, str]):
         """Whether the files of a bucket above level 0 hold each key once (deletion vectors, first-row)."""
         return self.deletion_vectors_enabled or self.merge_engine == "first-row"
 
-    @property
-    def write_only(self) -> bool:
-        """Whether writes neither compact nor expire."""
-        return bool(self.value("write-only"))
+    write_only = _Value("write-only", bool)
+    """Whether writes neither compact nor expire."""
 
     @property
     def compacts_appends(self) -> bool:
@@ -247,19 +237,14 @@ class CoreOptions(Mapping[str, str]):
         """Format of data files at an LSM level (`file.format.per.level`), lower case."""
         return str(self.value("file.format.per.level").get(str(level), self.file_format)).lower()
 
-    @property
-    def file_compression(self) -> str:
-        """Compression of data files, such as zstd."""
-        return str(self.value("file.compression"))
+    file_compression = _Value("file.compression", str)
+    """Compression of data files, such as zstd."""
 
     def file_compression_at(self, level: int) -> str:
         """Compression of data files at an LSM level (`file.compression.per.level`)."""
         return str(self.value("file.compression.per.level").get(str(level), self.file_compression))
 
-    @property
-    def zstd_level(self) -> int:
-        """`file.compression.zstd-level`."""
-        return int(self.value("file.compression.zstd-level"))
+    zstd_level = _Value("file.compression.zstd-level", int)
 
     def stats_mode_at(self, level: int) -> str:
         """Text of the statistics mode at an LSM level, such as truncate(16)."""
@@ -287,48 +272,17 @@ class CoreOptions(Mapping[str, str]):
             return int(size)
         return parse_memory_size("128 mb" if has_primary_key else "256 mb")
 
-    @property
-    def partition_legacy_name(self) -> bool:
-        """Whether partition directories are named by Java's toString of the internal value."""
-        return bool(self.value("partition.legacy-name"))
-
-    @property
-    def split_target_size_bytes(self) -> int:
-        """`source.split.target-size`."""
-        return int(self.value("source.split.target-size"))
-
-    @property
-    def split_open_file_cost_bytes(self) -> int:
-        """`source.split.open-file-cost`."""
-        return int(self.value("source.split.open-file-cost"))
-
-    @property
-    def commit_max_retries(self) -> int:
-        """`commit.max-retries`."""
-        return int(self.value("commit.max-retries"))
-
-    @property
-    def commit_min_retry_wait(self) -> timedelta:
-        """`commit.min-retry-wait`."""
-        wait: timedelta = self.value("commit.min-retry-wait")
-        return wait
-
-    @property
-    def commit_max_retry_wait(self) -> timedelta:
-        """`commit.max-retry-wait`."""
-        wait: timedelta = self.value("commit.max-retry-wait")
-        return wait
-
-    @property
-    def commit_timeout(self) -> timedelta | None:
-        """`commit.timeout`; None means no limit."""
-        wait: timedelta | None = self.value("commit.timeout")
-        return wait
-
-    @property
-    def row_tracking_enabled(self) -> bool:
-        """Whether rows have ids."""
-        return bool(self.value("row-tracking.enabled"))
+    partition_legacy_name = _Value("partition.legacy-name", bool)
+    """Whether partition directories are named by Java's toString of the internal value."""
+    split_target_size_bytes = _Value("source.split.target-size", int)
+    split_open_file_cost_bytes = _Value("source.split.open-file-cost", int)
+    commit_max_retries = _Value("commit.max-retries", int)
+    commit_min_retry_wait = _Value[timedelta]("commit.min-retry-wait", _as_it_is)
+    commit_max_retry_wait = _Value[timedelta]("commit.max-retry-wait", _as_it_is)
+    commit_timeout = _Value[timedelta | None]("commit.timeout", _as_it_is)
+    """`commit.timeout`; None means no limit."""
+    row_tracking_enabled = _Value("row-tracking.enabled", bool)
+    """Whether rows have ids."""
 
     @property
     def inline_blob_fields(self) -> frozenset[str]:
@@ -337,12 +291,10 @@ class CoreOptions(Mapping[str, str]):
 
     def names(self, key: str) -> tuple[str, ...]:
         """The columns that an option names, separated by commas."""
-        return tuple(name.strip() for name in str(self.value(key) or "").split(",") if name.strip())
+        return _names(self.value(key))
 
-    @property
-    def data_evolution_enabled(self) -> bool:
-        """Whether files may hold some of the columns only."""
-        return bool(self.value("data-evolution.enabled"))
+    data_evolution_enabled = _Value("data-evolution.enabled", bool)
+    """Whether files may hold some of the columns only."""
 
 
 def is_secret(key: str) -> bool:

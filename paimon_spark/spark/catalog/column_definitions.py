@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.jvm.plan_tables import active_session
+from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import format_of_provider
 from paimon_spark.table.adopted_schema import columns_or_there
@@ -44,8 +43,8 @@ def struct_from_columns(gateway: Gateway, columns: JavaObject) -> Columns:
     """
     v2 = compat.V2_COLUMNS.of(gateway)
     if hasattr(columns, "getClass") and columns.getClass().getSimpleName() == "StructType":
-        return _struct(columns), {}
-    struct = _struct(v2.v2ColumnsToStructType(columns))
+        return python_struct(columns), {}
+    struct = python_struct(v2.v2ColumnsToStructType(columns))
     sqls = {column.name(): column.defaultValue() for column in columns}
     texts = {
         field.name: stored_default(active_session(gateway), sqls[field.name].getSql(), field)
@@ -99,10 +98,6 @@ def _partition_column(transform: Any) -> str:
             f"Unsupported partition transform: {transform.toString()}. Paimon partitions by columns as they are"
         )
     return str(transform.references()[0].fieldNames()[0])
-
-
-def _struct(java_struct: JavaObject) -> StructType:
-    return StructType.fromJson(json.loads(java_struct.json()))
 
 
 def java_struct(gateway: Gateway, struct: StructType) -> JavaObject:

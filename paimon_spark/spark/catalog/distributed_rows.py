@@ -22,7 +22,6 @@ several tasks write one bucket, each with a range of sequence numbers of its own
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -48,7 +47,7 @@ from paimon_spark.spark.jvm.features import DISTRIBUTED_WRITES, REBALANCED_WRITE
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
-from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, scala_seq
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spec.schema import BucketMode
@@ -168,7 +167,7 @@ class DistributedRows:
         size = int(str(child.stats().sizeInBytes()))
         if not may_be_cut(self.table, size) or not _is_known(child) or called_by(self.gateway, "ExplainCommand"):
             return None
-        schema = spark_arrow_schema(_columns(child))
+        schema = spark_arrow_schema(python_struct(child.schema()))
         if holds_full_buckets(self.table, schema):
             return None
         frame, struct = self._frame(child)
@@ -184,7 +183,7 @@ class DistributedRows:
         session = compat.CLASSIC_SESSION.of(self.gateway).active()
         rows = compat.DATASET.of(self.gateway).ofRows(session, plan)
         frame = DataFrame(rows, SparkSession(self.gateway.context, session))
-        struct = _columns(plan)
+        struct = python_struct(plan.schema())
         return numbered(frame), struct
 
     def _clustered(self, shuffle: JavaObject, child: JavaObject, texts: list[str]) -> JavaObject:
@@ -224,10 +223,6 @@ class DistributedRows:
     def written_schema(self, schema: JavaObject) -> JavaObject:
         """The columns that a task is given, of the JVM's type ``StructType``."""
         return java_struct(self.gateway, PACKED_STRUCT) if self.packed else schema
-
-
-def _columns(plan: JavaObject) -> StructType:
-    return StructType.fromJson(json.loads(plan.schema().json()))
 
 
 def _is_known(plan: JavaObject) -> bool:

@@ -10,7 +10,6 @@ task can write: this process writes and commits them, without a job and without 
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -27,7 +26,7 @@ from paimon_spark.spark.jvm.features import LOCAL_WRITES, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import shared_object
 from paimon_spark.spark.jvm.node_metrics import reported_write_metrics, supported_write_metrics
-from paimon_spark.spark.jvm.plan_tables import active_session
+from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.source_options import REPORT_TO, write_request
@@ -239,7 +238,7 @@ class InsertProxy(Proxy):
         Raises:
             PaimonError: as of every write.
         """
-        struct = StructType.fromJson(json.loads(rows.schema().json()))
+        struct = python_struct(rows.schema())
         with without_secrets(self.options):
             try:
                 with reporting_to(self.options.get(REPORT_TO)), measured_commits() as self.write.metrics:

@@ -6,17 +6,15 @@ planned, where there is none. The catalog's builder shuffles the rows, plans and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
-
-from pyspark.sql import types as spark
 
 from paimon_spark.spark.catalog.distributed_rows import write_distribution
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.catalog.write import WriteBuilderProxy, WriteProxy, session_parallelism
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.plan_tables import python_struct
 from paimon_spark.spark.source.shuffle_columns import has_keys_of
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import target_table
@@ -125,7 +123,7 @@ class SaveBuilderProxy(WriteBuilderProxy):
         Raises:
             PaimonError: as of every save.
         """
-        struct = spark.StructType.fromJson(json.loads(self.info.schema().json()))
+        struct = python_struct(self.info.schema())
         with without_secrets(self.given):
             request = write_request(self.given, overwrite=self.overwriting is not None, opened=self.existing)
             table = target_table(request, struct, self.existing)

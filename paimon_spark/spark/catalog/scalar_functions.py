@@ -7,7 +7,6 @@ these answer. Functions of rows (`sql.row_functions`) become expressions of Spar
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,7 +20,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
-from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, scala_seq
 from paimon_spark.spark.jvm.spark_errors import no_such_function, thrown
 from paimon_spark.spark.sql.functions import check_sql
 from paimon_spark.spark.sql.row_functions import FUNCTIONS, REFUSED, Call, RowFunction
@@ -140,10 +139,7 @@ class BoundRowFunctionProxy(Proxy):
         self.function = function
         self.types = [field.dataType() for field in arguments.fields()]
         self.struct = StructType(
-            [
-                StructField(f"_{at}", field.dataType)
-                for at, field in enumerate(StructType.fromJson(json.loads(arguments.json())).fields)
-            ]
+            [StructField(f"_{at}", field.dataType) for at, field in enumerate(python_struct(arguments).fields)]
         )
 
     def name(self) -> str:

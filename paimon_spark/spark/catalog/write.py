@@ -8,14 +8,12 @@ an error arrives as one sentence instead of a traceback of a worker.
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql.types import StructType
 
 from paimon_spark.commit.commit_metrics import CommitMetrics, measured_commits
 from paimon_spark.commit.overwrite_condition import check_partition_condition
@@ -35,7 +33,7 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
 from paimon_spark.spark.jvm.node_metrics import reported_write_metrics, supported_write_metrics
-from paimon_spark.spark.jvm.plan_tables import active_session
+from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
 from paimon_spark.spark.session.overwrite_mode import (
     OVERWRITE_MODE,
     Named,
@@ -93,7 +91,7 @@ class BatchWriteProxy(Proxy):
         self.write: TableWrite | None = None
         self.metrics: CommitMetrics | None = None
         """Of the commit, once it was tried."""
-        self.struct = StructType.fromJson(json.loads(schema.json()))
+        self.struct = python_struct(schema)
         rows.batches.begin(self.struct)
 
     def createBatchWriterFactory(self, _info: JavaObject) -> JavaObject:
@@ -109,7 +107,7 @@ class BatchWriteProxy(Proxy):
         )
         provider = compat.PYTHON_SOURCE(self.gateway)
         provider.setShortName(PaimonDataSource.name())
-        answer = StructType.fromJson(json.loads(compat.USER_SOURCE.of(self.gateway).writeOutputSchema().json()))
+        answer = python_struct(compat.USER_SOURCE.of(self.gateway).writeOutputSchema())
         function = _write_function(PaimonWriter(self.write), answer.names[0])
         command = cloudpickle.dumps((function, answer))  # type: ignore[no-untyped-call]
         constructor = self.gateway.java_class(compat.WRITER_FACTORY.name).getConstructors()[0]

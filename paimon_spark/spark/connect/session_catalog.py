@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import catalog as listed
 from pyspark.sql.types import StructType
@@ -28,11 +28,10 @@ from paimon_spark.spark.text.queries import read_table
 from paimon_spark.spark.text.statement import run_statement
 from paimon_spark.spark.text.view_rows import view_named
 from paimon_spark.spec.sql_text import literal_text, matching, quoted_name
-
-if TYPE_CHECKING:
-    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 _Answer = Callable[..., Any]
+_Database = tuple[FilesystemCatalog, str, str]
 _ELSEWHERE = object()
 """Given by an answer where Spark is to say it."""
 
@@ -77,9 +76,19 @@ def _current_database(context: Context) -> Any:
     return _ELSEWHERE if context.known.current is None else context.known.database
 
 
-def _database(context: Context, name: str) -> tuple[FilesystemCatalog, str, str] | None:
+def _database(context: Context, name: str) -> _Database | None:
     parts = parts_of(name)
     return named_database(context, parts) if 0 < len(parts) < 3 else None
+
+
+def _of_database(answer: _Answer) -> _Answer:
+    """An answer about a database of ours: its catalog, the catalog's name and its own."""
+
+    def call(context: Context, dbName: str, *given: Any, **named: Any) -> Any:
+        found = _database(context, dbName)
+        return _ELSEWHERE if found is None else answer(context, found, *given, **named)
+
+    return call
 
 
 def _set_current_database(context: Context, dbName: str) -> Any:
@@ -102,19 +111,17 @@ def _described(catalog: FilesystemCatalog, catalog_name: str, name: str) -> list
     return listed.Database(name, catalog_name, None, catalog.database_path(name))
 
 
-def _get_database(context: Context, dbName: str) -> Any:
-    found = _database(context, dbName)
-    if found is None:
-        return _ELSEWHERE
+@_of_database
+def _get_database(context: Context, found: _Database) -> Any:
     catalog, catalog_name, name = found
     if not catalog.database_exists(name):
         raise schema_not_found((catalog_name, name))
     return _described(catalog, catalog_name, name)
 
 
-def _database_exists(context: Context, dbName: str) -> Any:
-    found = _database(context, dbName)
-    return _ELSEWHERE if found is None else found[0].database_exists(found[2])
+@_of_database
+def _database_exists(context: Context, found: _Database) -> Any:
+    return found[0].database_exists(found[2])
 
 
 def _list_tables(context: Context, dbName: str | None = None, pattern: str | None = None) -> Any:
@@ -146,10 +153,18 @@ def _table(context: Context, name: str, database: str | None = None) -> TableNam
     return None if hidden else found
 
 
-def _get_table(context: Context, tableName: str) -> Any:
-    name = _table(context, tableName)
-    if name is None:
-        return _ELSEWHERE
+def _of_table(answer: _Answer) -> _Answer:
+    """An answer about a table of ours, by its name."""
+
+    def call(context: Context, tableName: str, *given: Any, **named: Any) -> Any:
+        name = _table(context, tableName)
+        return _ELSEWHERE if name is None else answer(context, name, *given, **named)
+
+    return call
+
+
+@_of_table
+def _get_table(context: Context, name: TableName) -> Any:
     return _listed(name.catalog_name, name.database, name.table, name.load().schema.comment)
 
 
@@ -218,20 +233,11 @@ def _pairs(options: Mapping[str, str]) -> str:
 
 def _statement(text: str) -> _Answer:
     """An answer that is a statement about a table: ``{}`` is its name, which comes first."""
-
-    def answer(context: Context, tableName: str, *_: Any, **__: Any) -> Any:
-        name = _table(context, tableName)
-        return _ELSEWHERE if name is None else _done(context, text.format(quoted(name.parts)))
-
-    return answer
+    return _of_table(lambda context, name, *_, **__: _done(context, text.format(quoted(name.parts))))
 
 
 def _done(context: Context, text: str) -> None:
     run_statement(context, text)
-
-
-def _refresh_table(context: Context, tableName: str) -> Any:
-    return _ELSEWHERE if _table(context, tableName) is None else None
 
 
 def _refuse_cache(context: Context, tableName: str, *_: Any, **__: Any) -> Any:
@@ -244,10 +250,6 @@ def _refuse_cache(context: Context, tableName: str, *_: Any, **__: Any) -> Any:
     )
 
 
-def _is_cached(context: Context, tableName: str) -> Any:
-    return _ELSEWHERE if _table(context, tableName) is None else False
-
-
 def _drop_table(context: Context, tableName: str, ifExists: bool = False, purge: bool = False) -> Any:
     name = new_or_there(context, tableName)
     if name is None or (not name.exists() and len(parts_of(tableName)) < 3):
@@ -255,52 +257,40 @@ def _drop_table(context: Context, tableName: str, ifExists: bool = False, purge:
     return _done(context, f"DROP TABLE {'IF EXISTS ' if ifExists else ''}{quoted(name.parts)}")
 
 
+@_of_database
 def _create_database(
-    context: Context, dbName: str, ifNotExists: bool = False, properties: Mapping[str, str] | None = None
+    context: Context, found: _Database, ifNotExists: bool = False, properties: Mapping[str, str] | None = None
 ) -> Any:
-    found = _database(context, dbName)
-    if found is None:
-        return _ELSEWHERE
     more = f" WITH DBPROPERTIES ({_pairs(properties)})" if properties else ""
     return _done(context, f"CREATE DATABASE {'IF NOT EXISTS ' if ifNotExists else ''}{quoted(found[1:])}{more}")
 
 
-def _drop_database(context: Context, dbName: str, ifExists: bool = False, cascade: bool = False) -> Any:
-    found = _database(context, dbName)
-    if found is None:
-        return _ELSEWHERE
+@_of_database
+def _drop_database(context: Context, found: _Database, ifExists: bool = False, cascade: bool = False) -> Any:
     words = f"DROP DATABASE {'IF EXISTS ' if ifExists else ''}{quoted(found[1:])}{' CASCADE' if cascade else ''}"
     return _done(context, words)
 
 
-def _list_partitions(context: Context, tableName: str) -> Any:
-    name = _table(context, tableName)
-    if name is None:
-        return _ELSEWHERE
+@_of_table
+def _list_partitions(context: Context, name: TableName) -> Any:
     rows = run_statement(context, f"SHOW PARTITIONS {quoted(name.parts)}").collect()
     return [listed.TablePartition(row[0]) for row in rows]  # type: ignore[attr-defined,unused-ignore]
 
 
-def _recover_partitions(context: Context, tableName: str) -> Any:
-    name = _table(context, tableName)
-    if name is None:
-        return _ELSEWHERE
+@_of_table
+def _recover_partitions(context: Context, name: TableName) -> Any:
     raise analysis_error(
         "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", f"{quoted(name.parts)}: a Paimon table knows its partitions."
     )
 
 
-def _properties(context: Context, tableName: str) -> Any:
-    name = _table(context, tableName)
-    if name is None:
-        return _ELSEWHERE
+@_of_table
+def _properties(context: Context, name: TableName) -> Any:
     return {row[0]: row[1] for row in run_statement(context, f"SHOW TBLPROPERTIES {quoted(name.parts)}").collect()}
 
 
-def _create_text(context: Context, tableName: str, asSerde: bool = False) -> Any:
-    name = _table(context, tableName)
-    if name is None:
-        return _ELSEWHERE
+@_of_table
+def _create_text(context: Context, name: TableName, asSerde: bool = False) -> Any:
     return run_statement(context, f"SHOW CREATE TABLE {quoted(name.parts)}").collect()[0][0]
 
 
@@ -318,10 +308,10 @@ _ANSWERS: Mapping[str, _Answer] = {
     "listColumns": _list_columns,
     "tableExists": _table_exists,
     "createTable": _create_table,
-    "refreshTable": _refresh_table,
+    "refreshTable": _of_table(lambda _context, _name: None),
     "cacheTable": _refuse_cache,
     "uncacheTable": _refuse_cache,
-    "isCached": _is_cached,
+    "isCached": _of_table(lambda _context, _name: False),
     "dropTable": _drop_table,
     "createDatabase": _create_database,
     "dropDatabase": _drop_database,

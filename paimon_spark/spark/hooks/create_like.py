@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.jvm.plan_tables import active_session, ident_of, python_object, scala_seq
+from paimon_spark.spark.jvm.plan_tables import active_session, ident_of, is_proxy, python_object, scala_seq
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
@@ -77,7 +77,7 @@ def create_text(gateway: Gateway, state: JavaObject, statement: CreateLike) -> s
     source = _source(gateway, state, statement.source)
     if source is None:
         return f"DESCRIBE TABLE {quoted_name(statement.source)}"
-    proxy = python_object(gateway, source) if gateway.jvm.java.lang.reflect.Proxy.isProxyClass(source.getClass()) else 0
+    proxy = python_object(gateway, source) if is_proxy(gateway, source) else None
     if isinstance(proxy, TableProxy):
         table = proxy.loaded.table
         options = copied_options(dict(shown_properties(table))) | statement.options

@@ -13,16 +13,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructType
-
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.catalog.frames import read_relation, streaming_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
-from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject, named_text
+from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy, named_text
 from paimon_spark.spark.jvm.plan_expressions import renamed
-from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, SessionSettings
@@ -56,16 +54,10 @@ def has_format_plans(gateway: Gateway, state: JavaObject) -> bool:
     return _CLASS in str(compat.RESOLUTION_RULES.get(gateway, state.analyzer()))
 
 
-class FormatPlansProxy(FunctionProxy):
+class FormatPlansProxy(SessionProxy):
     """Answers ``java.util.function.Function`` for one session."""
 
-    state = HeldWeakly()
-
     caller_unwraps = True
-
-    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
-        super().__init__(gateway)
-        self.state = state
 
     def apply(self, node: JavaObject) -> JavaObject:
         """Return the plan for a node, or the node itself, which Spark's own rules then resolve.
@@ -98,7 +90,7 @@ class FormatPlansProxy(FunctionProxy):
             return node  # Spark says so
         where = {} if not paths else {"path": paths[0]} if len(paths) == 1 else {"paths": json.dumps(paths)}
         schema = node.userSpecifiedSchema()
-        columns = StructType.fromJson(json.loads(schema.get().json())) if schema.isDefined() else None
+        columns = python_struct(schema.get()) if schema.isDefined() else None
         relation = streaming_relation if node.isStreaming() else read_relation
         plan = relation(self.gateway, self.state, {**self._settings(options), **options, **where}, columns)
         return node if plan is None else plan
@@ -140,7 +132,7 @@ class FormatPlansProxy(FunctionProxy):
             projects.append(relation)
             relation = relation.child()
         options = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
-        columns = StructType.fromJson(json.loads(relation.schema().json()))
+        columns = python_struct(relation.schema())
         plan = read_relation(self.gateway, self.state, {**self._settings(options), **options}, columns)
         if plan is None:
             return view
@@ -163,7 +155,7 @@ class FormatPlansProxy(FunctionProxy):
         )
         saved = command.withNewTable(relation.copy(*values))
         query = command.query()
-        struct = StructType.fromJson(json.loads(query.schema().json()))
+        struct = python_struct(query.schema())
         columns = None if opened is None else shuffle_columns(opened.schema, struct)
         if columns is None:
             return saved

@@ -10,8 +10,8 @@ make is a write already, so it is looked at before Spark resolves it.
 from __future__ import annotations
 
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject
-from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, scala_seq
+from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy
+from paimon_spark.spark.jvm.plan_tables import analyzed, catalog_table, is_proxy, java_list, java_map, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
 from paimon_spark.spec.sql_text import quoted_name
@@ -27,14 +27,8 @@ def install_insert_columns(gateway: Gateway, state: JavaObject) -> None:
         add_rule(gateway, state, _RULES, "PaimonLeftOutColumns", proxy)
 
 
-class InsertProxy(FunctionProxy):
+class InsertProxy(SessionProxy):
     """Completes the columns of a write into one of our tables; answers ``java.util.function.Function``."""
-
-    state = HeldWeakly()
-
-    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
-        super().__init__(gateway)
-        self.state = state
 
     def apply(self, statement: JavaObject) -> JavaObject:
         """Return the statement with all columns, or unchanged; then Spark raises its error."""
@@ -73,17 +67,14 @@ class InsertProxy(FunctionProxy):
 
     def _names(self, query: JavaObject) -> list[str]:
         """Return the columns of a query, which DataFrame writers pass before its analysis."""
-        if not query.resolved():
-            mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
-            query = self.state.executePlan(query, mode).analyzed()
-        return [str(column.name()) for column in java_list(query.output())]
+        return [str(column.name()) for column in java_list(analyzed(self.gateway, self.state, query).output())]
 
     def _table(self, relation: JavaObject) -> JavaObject | None:
         """Return the table of a relation, if the table is written in Python."""
         if relation.getClass().getSimpleName() != "DataSourceV2Relation":
             return catalog_table(self.gateway, self.state, relation)
         table = relation.table()
-        return table if self.gateway.jvm.java.lang.reflect.Proxy.isProxyClass(table.getClass()) else None
+        return table if is_proxy(self.gateway, table) else None
 
 
 def _default_of(column: JavaObject) -> str | None:

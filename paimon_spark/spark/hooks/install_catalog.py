@@ -29,7 +29,7 @@ from paimon_spark.table.metastore_catalog import open_catalog
 
 HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
-    (features.ROW_FUNCTIONS, java_rules.ROW_FUNCTIONS),
+    (features.ROW_FUNCTIONS, java_rules.install_row_functions),
     *PLAN_HOOKS,
     (features.LEFT_OUT_COLUMNS, install_insert_columns),
     (features.STREAMED_TABLES, java_rules.install_streamed_tables),

@@ -14,7 +14,7 @@
                         answers: the shuffle by Paimon's bucket, or, for partitioned append tables without buckets,
                         Spark's own ``RebalancePartitions`` (`distributed_rows`). Without it rows are clustered by
                         the columns of their keys: that is right, and leaves a file of every task in every bucket.
-`ROW_FUNCTIONS`         Functions of the namespace ``sys`` become Spark's own before a query runs
+`install_row_functions` Functions of the namespace ``sys`` become Spark's own before a query runs
                         (`catalog.scalar_functions`).
 `install_sql_functions` Calls of functions that a catalog keeps become Spark's own calls of functions of SQL
                         (`catalog.sql_functions`).
@@ -56,12 +56,13 @@ _SCAN_PARAMETERS = 3
 _ONE_MORE = {"more": "boolean more,", "given": ", more", "default": "false,", "plain": ", false"}
 """What stands where comments are in ``PaimonReadRows`` with one parameter more (``useSingleTask``)."""
 
+_FUNCTION_CALLS = "PaimonFunctionCalls"
+
 LOCAL_ROWS = _optimizer_rule("PaimonLocalRows")
 MAP_KEYS = _optimizer_rule("PaimonMapKeys")
 POSITION_FILTERS = _optimizer_rule("PaimonPositionFilters")
 PARTITION_FILTERS = _optimizer_rule("PaimonPartitionFilters")
 DISTRIBUTED_WRITES = _optimizer_rule("PaimonDistributedWrites")
-ROW_FUNCTIONS = _optimizer_rule("PaimonRowFunctions")
 STREAM_COLUMNS = _optimizer_rule("PaimonStreamColumns")
 VARIANT_PATHS = _optimizer_rule("PaimonVariantPaths")
 
@@ -113,9 +114,14 @@ def install_format_overwrites(gateway: Gateway, state: JavaObject) -> None:
     add_rule(gateway, state, lists, "PaimonFileOverwrites", mode)
 
 
+def install_row_functions(gateway: Gateway, state: JavaObject) -> None:
+    """Let functions of the namespace ``sys`` be called."""
+    add_optimizer_rule(gateway, state, _FUNCTION_CALLS, ("java.lang.Boolean", False))
+
+
 def install_sql_functions(gateway: Gateway, state: JavaObject) -> None:
     """Let functions of SQL that a catalog keeps be called."""
-    add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonSqlFunctions")
+    add_rule(gateway, state, (compat.RESOLUTION_RULES,), _FUNCTION_CALLS, ("java.lang.Boolean", True))
 
 
 def install_view_columns(gateway: Gateway, state: JavaObject) -> None:

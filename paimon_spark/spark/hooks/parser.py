@@ -20,9 +20,16 @@ from paimon_spark.spark.catalog.sql_functions import is_spark_function
 from paimon_spark.spark.hooks.create_like import create_text, parse_create_like
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import spark_version
-from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject
+from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, python_object, scala_seq
+from paimon_spark.spark.jvm.plan_tables import (
+    catalog_table,
+    java_list,
+    java_map,
+    named_catalog,
+    python_object,
+    scala_seq,
+)
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError, thrown
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
@@ -44,16 +51,10 @@ from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 
-class DropPartitionsProxy(FunctionProxy):
+class DropPartitionsProxy(SessionProxy):
     """Resolves the partitions of one statement; answers ``java.util.function.Function``, on the driver."""
 
-    state = HeldWeakly()
-
     caller_unwraps = True
-
-    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
-        super().__init__(gateway)
-        self.state = state
 
     def apply(self, statement: JavaObject) -> JavaObject:
         """The statement with the partitions that a prefix names.
@@ -149,14 +150,8 @@ def install_parser(gateway: Gateway, state: JavaObject) -> None:
     compat.SQL_PARSER.set(gateway, state, hooked)
 
 
-class StatementProxy(FunctionProxy):
+class StatementProxy(SessionProxy):
     """Translates a statement that Spark's parser refuses."""
-
-    state = HeldWeakly()
-
-    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
-        super().__init__(gateway)
-        self.state = state
 
     def apply(self, text: str) -> str | None:
         """Return the CALL statement that does the same, or raises the right error; None where Spark's error stands."""
@@ -181,14 +176,11 @@ class StatementProxy(FunctionProxy):
             catalog = self._any_catalog()
         if catalog is None:
             return None
-        quoted = quoted_name((catalog,))
         if is_copy(cursor):
-            return f"CALL {quoted}.{SYSTEM_DATABASE}.{copy_call(cursor)}({spark_literal(text)})"
+            return _call(catalog, copy_call(cursor), text)
         if statement is None:
-            return (
-                f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}({spark_literal(text)}, {spark_literal(catalog)})"
-            )
-        return f"CALL {quoted}.{SYSTEM_DATABASE}.{statement.procedure}({spark_literal(text)})"
+            return _call(catalog, REFUSE_STATEMENT, text, catalog)
+        return _call(catalog, statement.procedure, text)
 
     def _any_catalog(self) -> str | None:
         """The name of a Paimon catalog of the session."""
@@ -202,21 +194,18 @@ class StatementProxy(FunctionProxy):
         manager, parts = self.state.catalogManager(), statement.name
         if len(parts) == 1 and statement.action not in ("SHOW", "CREATE") and self._is_temporary(parts[0]):
             return None
-        name = paimon_catalog_of(self.gateway, self.state, parts)
+        plugin, own = named_catalog(manager, parts)
+        name = _paimon_name(self.gateway, plugin)
         if name is None:
             return None
-        named = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
-        found = manager.catalog(parts[0]) if named else manager.currentCatalog()
-        catalog = python_object(self.gateway, found).catalog
+        catalog = python_object(self.gateway, plugin).catalog
         if not keeps_views(catalog) and statement.action not in ("SHOW", "DROP"):
             return None
-        own = parts[1:] if named else parts
         if statement.may_be_of_table:
             database = own[-2] if len(own) > 1 else ".".join(manager.currentNamespace())
             if find_view(catalog, database, own[-1]) is None:
                 return None
-        arguments = f"{spark_literal(text)}, {spark_literal(name)}"
-        return f"CALL {quoted_name((name,))}.{SYSTEM_DATABASE}.{view_call(statement)}({arguments})"
+        return _call(name, view_call(statement), text, name)
 
     def _function_call(self, text: str, statement: FunctionStatement) -> str | None:
         """Return the CALL of a statement about a function; None where it is not about one of ours."""
@@ -226,21 +215,14 @@ class StatementProxy(FunctionProxy):
         catalog = paimon_catalog_of(self.gateway, self.state, parts)
         if catalog is None or SYSTEM_DATABASE in parts[:-1]:
             return None
-        arguments = f"{spark_literal(text)}, {spark_literal(catalog)}"
-        return f"CALL {quoted_name((catalog,))}.{SYSTEM_DATABASE}.{function_call(statement)}({arguments})"
+        return _call(catalog, function_call(statement), text, catalog)
 
     def _is_temporary(self, name: str) -> bool:
         return bool(self.state.catalog().isTempView(scala_seq(self.gateway, [name])))
 
 
-class DescribePartitionProxy(FunctionProxy):
+class DescribePartitionProxy(SessionProxy):
     """Translates DESCRIBE … PARTITION; answers ``java.util.function.Function``, on the driver."""
-
-    state = HeldWeakly()
-
-    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
-        super().__init__(gateway)
-        self.state = state
 
     def apply(self, plan: JavaObject) -> str | None:
         """Return the CALL statement that describes the partition; None where it is Spark's to answer."""
@@ -255,16 +237,21 @@ class DescribePartitionProxy(FunctionProxy):
         catalog = paimon_catalog_of(self.gateway, self.state, table) if values else None
         if catalog is None:
             return None
-        extended = str(bool(plan.isExtended())).lower()
-        arguments = f"{spark_literal(quoted_name(table))}, {spark_literal(json.dumps(values))}, {extended}"
-        return f"CALL {quoted_name((catalog,))}.{SYSTEM_DATABASE}.{DESCRIBE_PARTITION}({arguments})"
+        return _call(catalog, DESCRIBE_PARTITION, quoted_name(table), json.dumps(values), bool(plan.isExtended()))
 
 
 def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
     """Return the name of the Paimon catalog that a table's name leads to; None for another catalog."""
-    manager = state.catalogManager()
-    named = len(table) > 1 and manager.isCatalogRegistered(table[0])
-    catalog = manager.catalog(table[0]) if named else manager.currentCatalog()
+    return _paimon_name(gateway, named_catalog(state.catalogManager(), table)[0])
+
+
+def _call(catalog: str, procedure: str, *arguments: str | bool) -> str:
+    """Return the CALL of a procedure of a catalog of ours."""
+    return f"CALL {quoted_name((catalog,))}.{SYSTEM_DATABASE}.{procedure}({', '.join(map(spark_literal, arguments))})"
+
+
+def _paimon_name(gateway: Gateway, catalog: JavaObject) -> str | None:
+    """Return the name of a catalog; None where it is not one of ours."""
     try:
         found = catalog.loadProcedure(gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
         return str(catalog.name()) if str(found.description()).startswith(DESCRIPTION) else None

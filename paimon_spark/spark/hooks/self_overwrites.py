@@ -19,7 +19,7 @@ from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.plan_tables import OPTIONS, java_map, python_object, with_field
+from paimon_spark.spark.jvm.plan_tables import OPTIONS, is_proxy, java_map, python_object, with_field
 from paimon_spark.spark.jvm.rules import add_rule
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SelfOverwriteProxy(FunctionProxy):
         if named.getClass().getSimpleName() != "ResolvedIdentifier":
             return None
         plugin, ident = named.catalog(), named.identifier()
-        if not self.gateway.jvm.java.lang.reflect.Proxy.isProxyClass(plugin.getClass()):
+        if not is_proxy(self.gateway, plugin):
             return None
         catalog = python_object(self.gateway, plugin).catalog
         try:

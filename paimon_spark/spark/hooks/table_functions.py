@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from paimon_spark.errors import OptionError, TableNotFoundError
 from paimon_spark.spark.hooks.parser import paimon_catalog_of
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, SessionProxy
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError
 from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
@@ -74,16 +74,13 @@ def _identifiers(gateway: Gateway, name: str) -> list[JavaObject]:
     return [compat.FUNCTION_IDENTIFIER(gateway, name, some("session"), some("system"))]
 
 
-class TableFunctionProxy(Proxy):
+class TableFunctionProxy(SessionProxy):
     """Makes a relation of the arguments of a table function."""
-
-    state = HeldWeakly()
 
     interfaces = ("scala.Function1",)
 
     def __init__(self, gateway: Gateway, state: JavaObject, function: TableFunction) -> None:
-        super().__init__(gateway)
-        self.state = state
+        super().__init__(gateway, state)
         self.function = function
 
     def apply(self, arguments: JavaObject) -> JavaObject:
@@ -107,9 +104,3 @@ class TableFunctionProxy(Proxy):
         if value is None:
             raise OptionError(f"{self.function.name} takes texts or numbers that are not NULL, not {expression.sql()}.")
         return str(value if isinstance(value, str | int) else value.toString())
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""

@@ -15,7 +15,6 @@ the columns of the source. They are added to the table when the statement runs. 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,9 +29,18 @@ from paimon_spark.spark.columns.merge_schema import typed_columns, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
-from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy, Gateway, HeldWeakly, JavaObject
+from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import catalog_ident, java_list, java_map, python_object, scala_seq
+from paimon_spark.spark.jvm.plan_tables import (
+    analyzed,
+    catalog_ident,
+    is_proxy,
+    java_list,
+    java_map,
+    python_object,
+    python_struct,
+    scala_seq,
+)
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.session.session_options import MERGE_KEYS, MERGE_SCHEMA, SAME_AS, as_paimon_options, merge_rules
@@ -69,14 +77,8 @@ class Target:
     """Of the relation."""
 
 
-class WidenedWriteProxy(FunctionProxy):
+class WidenedWriteProxy(SessionProxy):
     """Gives a write the table with the columns of its rows; answers ``java.util.function.Function``."""
-
-    state = HeldWeakly()
-
-    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
-        super().__init__(gateway)
-        self.state = state
 
     def apply(self, statement: JavaObject) -> JavaObject:
         """Return the write into the wider table; the same write without new columns, or where Spark refuses it.
@@ -86,8 +88,8 @@ class WidenedWriteProxy(FunctionProxy):
         """
         try:
             target = self.target_of(statement.table())
-            query = self.analyzed(statement.query())
-            columns = StructType.fromJson(json.loads(query.schema().json()))
+            query = analyzed(self.gateway, self.state, statement.query())
+            columns = python_struct(query.schema())
         except (JavaCallError, CapturedException, TableNotFoundError):  # Spark says so
             return statement
         if target is None:
@@ -133,9 +135,7 @@ class WidenedWriteProxy(FunctionProxy):
         options = {key: value for key, value in options.items() if key != _PRIVILEGES}
         if relation.getClass().getSimpleName() == "DataSourceV2Relation":
             table = relation.table()
-            if not self.gateway.jvm.java.lang.reflect.Proxy.isProxyClass(table.getClass()):
-                return None
-            found = python_object(self.gateway, table)
+            found = python_object(self.gateway, table) if is_proxy(self.gateway, table) else None
             if not isinstance(found, TableProxy):
                 return None
             return Target(found.catalog_name, found.loaded, relation.catalog(), relation.identifier(), options)
@@ -160,13 +160,6 @@ class WidenedWriteProxy(FunctionProxy):
         values = [relation.productElement(number) for number in range(relation.productArity())]
         values[_OPTIONS] = self.gateway.options(target.options)
         return relation.copy(*values)
-
-    def analyzed(self, query: JavaObject) -> JavaObject:
-        """Return the analyzed plan of a query, which DataFrame writers pass before its analysis."""
-        if query.resolved():
-            return query
-        mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
-        return self.state.executePlan(query, mode).analyzed()
 
 
 def rules_of(options: Mapping[str, str], loaded: LoadedTable) -> MergeRules | None:
@@ -210,8 +203,7 @@ class WidenedMergeProxy(WidenedWriteProxy):
                 rules = MergeRules(widen=False, explicit=False)
             if rules is None:
                 return statement
-            mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
-            source = self.state.executePlan(statement.sourceTable(), mode).analyzed()
+            source = analyzed(self.gateway, self.state, statement.sourceTable())
         except (JavaCallError, CapturedException, TableNotFoundError):  # Spark says so
             return statement
         table = self._widened_table(statement, target, source, rules)
@@ -233,7 +225,7 @@ class WidenedMergeProxy(WidenedWriteProxy):
     def _widened_table(
         self, statement: JavaObject, target: Target, source: JavaObject, rules: MergeRules
     ) -> TableProxy:
-        columns = StructType.fromJson(json.loads(source.schema().json()))
+        columns = python_struct(source.schema())
         actions = [*java_list(statement.matchedActions()), *java_list(statement.notMatchedActions())]
         if not any(action.getClass().getSimpleName() in _STARS for action in actions):
             named = {name.lower() for action in actions for name in _assigned_names(action)}

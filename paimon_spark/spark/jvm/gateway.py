@@ -395,3 +395,13 @@ class FunctionProxy(Proxy):
 
     def compose(self, _before: JavaObject) -> None:
         """Never called."""
+
+
+class SessionProxy(FunctionProxy):
+    """A proxy that is put into a session, whose state it holds weakly."""
+
+    state = HeldWeakly()
+
+    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
+        super().__init__(gateway)
+        self.state = state

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
@@ -26,16 +28,41 @@ def catalog_ident(gateway: Gateway, state: JavaObject, relation: JavaObject) -> 
     if relation.getClass().getSimpleName() not in ("UnresolvedRelation", "UnresolvedTable"):
         return None
     found = ident_of(gateway, state, [str(part) for part in java_list(relation.multipartIdentifier())])
-    return found if gateway.jvm.java.lang.reflect.Proxy.isProxyClass(found[0].getClass()) else None
+    return found if is_proxy(gateway, found[0]) else None
 
 
 def ident_of(gateway: Gateway, state: JavaObject, name: Sequence[str]) -> tuple[JavaObject, JavaObject]:
     """The catalog and the identifier that the parts of a name mean, in the session's current catalog and database."""
-    manager, parts = state.catalogManager(), list(name)
-    named = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
-    catalog = manager.catalog(parts.pop(0)) if named else manager.currentCatalog()
-    namespace = parts[:-1] or ([] if named else list(manager.currentNamespace()))
+    manager = state.catalogManager()
+    catalog, parts = named_catalog(manager, name)
+    is_named = len(parts) < len(name)
+    namespace = parts[:-1] or ([] if is_named else list(manager.currentNamespace()))
     return catalog, gateway.identifier(namespace, parts[-1])
+
+
+def named_catalog(manager: JavaObject, name: Sequence[str]) -> tuple[JavaObject, list[str]]:
+    """The catalog that a name means, the current one where it names none, and the parts behind the catalog's name."""
+    parts = list(name)
+    if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):
+        return manager.catalog(parts[0]), parts[1:]
+    return manager.currentCatalog(), parts
+
+
+def analyzed(gateway: Gateway, state: JavaObject, query: JavaObject) -> JavaObject:
+    """The analyzed plan of a query, which DataFrame writers pass before its analysis."""
+    if query.resolved():
+        return query
+    return state.executePlan(query, compat.COMMAND_EXECUTION_MODE.of(gateway).SKIP()).analyzed()
+
+
+def python_struct(struct: JavaObject) -> StructType:
+    """The columns of the JVM's ``StructType``."""
+    return StructType.fromJson(json.loads(struct.json()))
+
+
+def is_proxy(gateway: Gateway, candidate: JavaObject) -> bool:
+    """Whether Python answers for a Java object."""
+    return bool(gateway.jvm.java.lang.reflect.Proxy.isProxyClass(candidate.getClass()))
 
 
 def java_list(sequence: JavaObject) -> list[Any]:

@@ -98,7 +98,7 @@ def _into_place(cursor: Cursor) -> CopyIntoPlace:
     else:
         start = cursor.at
         cursor.name()
-        query = f"SELECT * FROM {Cursor(cursor.text, cursor.tokens[start : cursor.at]).source()}"
+        query = f"SELECT * FROM {cursor.since(start).source()}"
     found = CopyIntoPlace(place, query, _format(cursor))
     return replace(found, overwrite=_boolean(cursor)) if cursor.take("OVERWRITE") else found
 

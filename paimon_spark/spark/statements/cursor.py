@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import NoReturn, TypeVar
 
 from pyspark.errors import ParseException
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.table.scoped_value import ScopedValue
 
 _Statement = TypeVar("_Statement")
@@ -102,7 +104,21 @@ def _words(text: str, start: int, end: int) -> Iterator[Token]:
         at += len(piece)
 
 
-_OPENING, _CLOSING = ("(", "[", "{", "<"), (")", "]", "}", ">")
+_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+_TYPES = ("ARRAY", "MAP", "STRUCT")
+"""Words behind which ``<`` opens a bracket; elsewhere it compares."""
+
+
+def _outside(tokens: Sequence[Token]) -> Iterator[int]:
+    """The positions of the tokens that are in no brackets; an opening one is not."""
+    opened: list[str] = []
+    for at, token in enumerate(tokens):
+        if not opened:
+            yield at
+        if token.is_sign("(", "[", "{") or (token.is_sign("<") and at and tokens[at - 1].is_word(*_TYPES)):
+            opened.append(_CLOSING[token.text])
+        elif opened and token.is_sign(opened[-1]):
+            opened.pop()
 
 
 class Cursor:
@@ -120,6 +136,22 @@ class Cursor:
         while tokens and tokens[-1].is_sign(";"):
             tokens.pop()
         return cls(text, tokens) if tokens else None
+
+    @classmethod
+    def of_query(cls, text: str) -> Cursor:
+        """Cut a query into tokens.
+
+        Raises:
+            UnsupportedError: it has none.
+        """
+        found = cls.of(text)
+        if found is None:
+            raise UnsupportedError(f"This is no query: {text}")
+        return found
+
+    def since(self, start: int) -> Cursor:
+        """The tokens from a position up to where it stands."""
+        return Cursor(self.text, self.tokens[start : self.at])
 
     def again(self) -> Cursor:
         """The same statement from its first token on."""
@@ -284,24 +316,16 @@ class Cursor:
         """Return the pieces between the commas; commas in parentheses do not count."""
         if not self.tokens:
             return []
-        pieces, depth, start = [], 0, 0
-        for at, token in enumerate(self.tokens):
-            depth += token.is_sign(*_OPENING) - token.is_sign(*_CLOSING)
-            if depth == 0 and token.is_sign(","):
-                pieces.append(Cursor(self.text, self.tokens[start:at]))
-                start = at + 1
-        return [*pieces, Cursor(self.text, self.tokens[start:])]
+        commas = [at for at in _outside(self.tokens) if self.tokens[at].is_sign(",")]
+        bounds = pairwise((-1, *commas, len(self.tokens)))
+        return [Cursor(self.text, self.tokens[before + 1 : end]) for before, end in bounds]
 
     def until(self, *words: str) -> Cursor:
         """Step up to the first of these words outside parentheses, or to the end, and return what comes before it."""
-        depth, start = 0, self.at
-        while self.at < len(self.tokens):
-            token = self.tokens[self.at]
-            if depth == 0 and (token.is_word(*words) or token.is_sign(*words)):
-                break
-            depth += token.is_sign(*_OPENING) - token.is_sign(*_CLOSING)
-            self.at += 1
-        return Cursor(self.text, self.tokens[start : self.at])
+        start, left = self.at, self.tokens[self.at :]
+        found = (at for at in _outside(left) if left[at].is_word(*words) or left[at].is_sign(*words))
+        self.at = start + next(found, len(left))
+        return self.since(start)
 
     def keys(self) -> tuple[str, ...]:
         """Step over ``('key', key.two)``."""

@@ -40,7 +40,7 @@ def run_alter_table(context: Context, cursor: Cursor) -> DataFrame | None:
         SchemaChangeError: the table cannot change like that.
         UnsupportedError: a change that Paimon tables do not know.
     """
-    tags = run_tags(context, Cursor(cursor.text, cursor.tokens))
+    tags = run_tags(context, cursor.again())
     if tags is not None:
         return tags
     name = target(context, cursor.name())

@@ -22,9 +22,8 @@ def run_copy(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a COPY INTO (see `is_copy`); None for a table of Spark's."""
     statement = read_copy(cursor)
     if isinstance(statement, CopyIntoPlace):
-        query = Cursor.of(statement.query)
-        assert query is not None
-        return rows_frame(context, WRITTEN, copy_into_place(run_query(context, query), statement))
+        rows = run_query(context, Cursor.of_query(statement.query))
+        return rows_frame(context, WRITTEN, copy_into_place(rows, statement))
     name = target(context, statement.table)
     if name is None:
         return None

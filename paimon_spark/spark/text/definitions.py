@@ -295,14 +295,13 @@ def _key(piece: Cursor) -> list[str]:
 
 def _column_key(piece: Cursor) -> tuple[Cursor, str] | None:
     """Return a column's definition without PRIMARY KEY, and its name; None where it is no key."""
-    whole = Cursor(piece.text, piece.tokens)
+    whole = piece.again()
     before = whole.until("PRIMARY")
     if not whole.sees("PRIMARY", "KEY"):
         return None
     whole.take("PRIMARY", "KEY")
-    found = Cursor.of(f"{before.source()} {whole.rest().source()}")
-    assert found is not None
-    return found, str(Cursor(found.text, found.tokens).identifier())
+    found = Cursor.of_query(f"{before.source()} {whole.rest().source()}")
+    return found, found.again().identifier()
 
 
 def without_default(piece: Cursor) -> tuple[str, Cursor | None]:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 SESSION_SAYS = f": the session has set {SESSION_PREFIX}{{key}}; RESET it"
 _SET = "_paimon_set_"
 _ROWS = "_paimon_rows_of_the_target"
-_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 
 def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
@@ -59,7 +58,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         context.spark,
         table,
         options={**name.options, "path": name.path},
-        matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id, table), tokens_of(text)),
+        matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id, table), Cursor.of_query(text)),
         marking=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
         filtering=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
         named=Named.by(condition),
@@ -89,11 +88,13 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     refuse_older_state(write_options(context, name), where=SESSION_SAYS)
     cursor.expect("SET")
     table = name.load()
-    values = dict(assignment(piece, table) for piece in _pieces(cursor))
+    assigned = cursor.until("WHERE")
+    values = dict(assignment(piece, table) for piece in assigned.split() or [assigned])
     condition = _condition(cursor)
     columns = ", ".join(f"({value}) AS {_SET}{number}" for number, value in enumerate(values.values()))
     where = "" if condition is None else f" WHERE {condition}"
     new = {path: sf.col(f"{_SET}{number}") for number, path in enumerate(values)}
+    text = f"{ctes}SELECT *, {columns} FROM {source}{where}"
     given = ", ".join(
         f"CASE WHEN {HIT} THEN ({value}) END AS {_SET}{number}" for number, value in enumerate(values.values())
     )
@@ -101,9 +102,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         context.spark,
         table,
         options={**name.options, "path": name.path},
-        matching=lambda snapshot_id: run_query(
-            reading(context, name, snapshot_id, table), tokens_of(f"{ctes}SELECT *, {columns} FROM {source}{where}")
-        ),
+        matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id, table), Cursor.of_query(text)),
         marking=lambda rows: _query_of(
             context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
         ),
@@ -133,7 +132,7 @@ def _marked(alias: str, condition: str | None) -> str:
 
 def _query_of(context: Context, rows: DataFrame, text: str) -> DataFrame:
     """Run a query in which the name `_ROWS` stands for rows."""
-    return run_query(replace(context, frames={_ROWS: rows}), tokens_of(text))
+    return run_query(replace(context, frames={_ROWS: rows}), Cursor.of_query(text))
 
 
 def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | None, str, str]:
@@ -145,7 +144,7 @@ def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | N
         return None, "", ""
     cursor.take("AS")
     alias = None if cursor.at_end() or cursor.sees(until) else cursor.identifier()
-    written = Cursor(cursor.text, cursor.tokens[start : cursor.at]).source()
+    written = cursor.since(start).source()
     return name, written, quoted([alias or name.table])
 
 
@@ -159,18 +158,6 @@ def _condition(cursor: Cursor) -> str | None:
         cursor.fail("a condition is expected")
     refuse_nondeterministic(condition.source())
     return condition.source()
-
-
-def _pieces(cursor: Cursor) -> list[Cursor]:
-    """Return the assignments of an UPDATE."""
-    pieces, depth, start = [], 0, cursor.at
-    while (token := cursor.peek()) is not None and not (depth == 0 and token.is_word("WHERE")):
-        depth += token.is_sign(*_OPENING) - token.is_sign(*_CLOSING)
-        if depth == 0 and token.is_sign(","):
-            pieces.append(Cursor(cursor.text, cursor.tokens[start : cursor.at]))
-            start = cursor.at + 1
-        cursor.at += 1
-    return [*pieces, Cursor(cursor.text, cursor.tokens[start : cursor.at])]
 
 
 def assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], str]:
@@ -188,10 +175,3 @@ def assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], s
     if only is not None and only.kind is Kind.WORD and only.text.upper() == "DEFAULT" and len(path) == 1 and own:
         return path, inserted_default(own[0])
     return path, value.source()
-
-
-def tokens_of(text: str) -> Cursor:
-    """Return a query as tokens."""
-    cursor = Cursor.of(text)
-    assert cursor is not None
-    return cursor

@@ -168,6 +168,4 @@ def _with_defaults(query: Cursor, columns: Sequence[str], table: FileStoreTable)
     text = query.text
     for start, end, default in reversed(changes):
         text = text[:start] + default + text[end:]
-    found = Cursor.of(text)
-    assert found is not None
-    return found
+    return Cursor.of_query(text)

@@ -36,7 +36,7 @@ from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
 from paimon_spark.spark.table.pinned_sources import pinned_source
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
+from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading
 from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.queries import run_query, write_options
 from paimon_spark.spec.sql_text import quoted_name, spark_literal
@@ -86,7 +86,7 @@ class SourceColumns:
 
     def _without(self, expression: object, has_source: bool) -> str:
         text = str(expression)
-        tokens = tokens_of(text).tokens
+        tokens = Cursor.of_query(text).tokens
         groups = list(_subqueries(tokens))
         if not groups:
             return text
@@ -297,7 +297,7 @@ def _read_merge(
 ) -> tuple[FrameMerge, MergeRules | None] | None:
     """Read a MERGE, and how the columns of its target change; None where the table is Spark's."""
     context, (ctes, rest) = with_arguments(context, ctes, cursor.rest().source())
-    cursor = tokens_of(rest)
+    cursor = Cursor.of_query(rest)
     name = target(context, cursor.name())
     if name is None:
         return None
@@ -317,7 +317,7 @@ def _read_merge(
     handle = TableHandle(context.spark, name.path, name.options)
     behind = f"FROM {written} AS {quoted_name(other)}"
     lifted = SourceColumns(
-        lambda text: run_query(context, tokens_of(f"{ctes}SELECT ({text}) AS x {behind}")),
+        lambda text: run_query(context, Cursor.of_query(f"{ctes}SELECT ({text}) AS x {behind}")),
         other,
         own,
         table.schema.field_names,
@@ -330,7 +330,7 @@ def _read_merge(
     statement = FrameMerge(
         table,
         partial(target_rows, handle, table),
-        lambda at: pinned_source(run_query(reading(context, name, at), tokens_of(text)), table, at),
+        lambda at: pinned_source(run_query(reading(context, name, at), Cursor.of_query(text)), table, at),
         (own, other),
         on,
         matched,
@@ -361,7 +361,7 @@ def _source(words: Cursor) -> tuple[str, str]:
 
 def _metadata_named(statement: str, alias: str) -> list[str] | None:
     """Return the metadata columns that a statement names behind an alias; None where it names none at all."""
-    tokens = tokens_of(statement).tokens
+    tokens = Cursor.of_query(statement).tokens
     if not any(token.text.lower() == name.lower() for token in tokens for name in METADATA_COLUMNS):
         return None
     threes = zip(tokens, tokens[1:], tokens[2:], strict=False)
@@ -381,7 +381,8 @@ def _columns(context: Context, ctes: str, source: str, metadata: Sequence[str] |
     if metadata is None:
         return "*"
     is_query = source.startswith("(")
-    columns = run_query(context, tokens_of(ctes + (source[1:-1] if is_query else f"SELECT * FROM {source}"))).columns
+    text = ctes + (source[1:-1] if is_query else f"SELECT * FROM {source}")
+    columns = run_query(context, Cursor.of_query(text)).columns
     known = {column.lower() for column in columns}
     hidden = [] if is_query else [name for name in metadata if name.lower() not in known]
     return ", ".join(map(quoted_name, (*columns, *hidden)))
@@ -420,7 +421,7 @@ def _up_to(cursor: Cursor, word: str) -> Cursor:
             cases += token.is_word("CASE") - (cases > 0 and token.is_word("END"))
         depth += token.is_sign("(") - token.is_sign(")")
         cursor.at += 1
-    return Cursor(cursor.text, cursor.tokens[start : cursor.at])
+    return cursor.since(start)
 
 
 def _change(words: Cursor, table: FileStoreTable, own: str, strict: bool) -> tuple[Action, Mapping[str, str] | None]:

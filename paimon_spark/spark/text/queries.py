@@ -262,17 +262,11 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
     """
     text, offset = cursor.source(), cursor.tokens[0].start if cursor.tokens else 0
     if cursor.sees("TABLE") and len(cursor.tokens) > 1:
-        begin = cursor.tokens[1].start - offset
-        return run_query(context, _tokens(f"SELECT * FROM {text[begin:]}"), before=before, whole=whole or before + text)
+        named = Cursor.of_query(f"SELECT * FROM {text[cursor.tokens[1].start - offset :]}")
+        return run_query(context, named, before=before, whole=whole or before + text)
     tokens = [Token(t.kind, t.text, t.start - offset, t.end - offset) for t in cursor.tokens]
-    clauses = version_clauses(text, tokens)
-    try:
-        query = read_query(without_clauses(text, clauses))
-    except NotUnderstoodError as error:
-        _refuse_ours(context, text, tokens, str(error))
-        return context.spark_sql(whole or before + text)
-    reads = [read for reference in query.tables if (read := _read(context, text, reference, clauses)) is not None]
-    if not reads:
+    query, reads = _understood(context, text, tokens)
+    if query is None or not reads:
         return context.spark_sql(whole or before + text)
     frames = _frames(context, query, reads, tokens)
     rewritten = escaped(before) + _rewritten(text, query, reads, list(frames), tokens)
@@ -285,6 +279,17 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
     return context.spark_sql(rewritten, _named(frames))
 
 
+def _understood(context: Context, text: str, tokens: Sequence[Token]) -> tuple[Query | None, list[_Read]]:
+    """Return a query and the tables of ours in it; None where sqlglot cannot read it and none is named."""
+    clauses = version_clauses(text, tokens)
+    try:
+        query = read_query(without_clauses(text, clauses))
+    except NotUnderstoodError as error:
+        _refuse_ours(context, text, tokens, str(error))
+        return None, []
+    return query, [read for named in query.tables if (read := _read(context, text, named, clauses)) is not None]
+
+
 def with_temporary_views(context: Context, text: str) -> str:
     """A query in which temporary views stand for tables and views of ours: for what Spark keeps as text.
 
@@ -292,14 +297,10 @@ def with_temporary_views(context: Context, text: str) -> str:
         UnsupportedError: it names a Paimon table and cannot be understood.
         AnalysisException: a table is not there.
     """
-    tokens = _tokens(text).tokens
-    clauses = version_clauses(text, tokens)
-    try:
-        query = read_query(without_clauses(text, clauses))
-    except NotUnderstoodError as error:
-        _refuse_ours(context, text, tokens, str(error))
+    tokens = Cursor.of_query(text).tokens
+    query, reads = _understood(context, text, tokens)
+    if query is None or not reads:
         return text
-    reads = [read for reference in query.tables if (read := _read(context, text, reference, clauses)) is not None]
     frames = _frames(context, query, reads, tokens)
     rewritten = _rewritten(text, query, reads, list(frames), tokens)
     digest = hashlib.sha256(f"{context.known.catalog}.{context.known.database}.{text}".encode()).hexdigest()[:16]
@@ -307,19 +308,13 @@ def with_temporary_views(context: Context, text: str) -> str:
     for name, frame in _named(frames).items():
         frame.createOrReplaceTempView(names[name])
         context.made.append(f"VIEW IF EXISTS {names[name]}")
-    return rewritten.format(**names) if reads else text
+    return rewritten.format(**names)
 
 
 def rows_of_text(context: Context, text: str) -> DataFrame:
     """The rows of a query that a catalog keeps."""
     text = with_functions(context, text, with_temporary_views)
-    return run_query(context, _tokens(text), whole=text)
-
-
-def _tokens(text: str) -> Cursor:
-    cursor = Cursor.of(text)
-    assert cursor is not None
-    return cursor
+    return run_query(context, Cursor.of_query(text), whole=text)
 
 
 def _read(context: Context, text: str, reference: TableReference, clauses: Sequence[Clause]) -> _Read | None:

@@ -174,7 +174,7 @@ def _refuse_foreign(context: Context, cursor: Cursor) -> None:
 def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
     """Run a query, a statement behind a WITH clause, or an INSERT behind FROM."""
     first = cursor.tokens[0]
-    if first.is_word("WITH") and (found := _change_behind_ctes(context, Cursor(cursor.text, cursor.tokens))):
+    if first.is_word("WITH") and (found := _change_behind_ctes(context, cursor.again())):
         return found
     before = cursor.until("INSERT")
     if cursor.at_end():
@@ -182,7 +182,7 @@ def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
         return run_query(context, cursor, whole=cursor.text)
     if first.is_word("WITH"):
         return run_insert(context, cursor.rest(), ctes=before.source() + "\n")
-    whole = Cursor(cursor.text, cursor.tokens)
+    whole = cursor.again()
     if names_ours(context, whole):
         raise UnsupportedError("FROM … INSERT is not supported for Paimon tables: write INSERT INTO … SELECT … FROM …")
     return context.spark_sql(cursor.text)
@@ -228,7 +228,7 @@ def _create(context: Context, cursor: Cursor) -> DataFrame | None:
     if cursor.sees("TABLE") or cursor.sees("REPLACE", "TABLE"):
         cursor.at = start
         found = run_create_table(context, cursor)
-        return found if found is not None else _spark_table(context, Cursor(cursor.text, cursor.tokens))
+        return found if found is not None else _spark_table(context, cursor.again())
     if cursor.take_any(*databases.DATABASE_WORDS):
         return databases.run_create_database(context, cursor)
     is_global = cursor.take("GLOBAL")
@@ -341,7 +341,7 @@ _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     (("COMMENT", "ON", "TABLE"), run_comment),
     (("USE",), databases.run_use),
     (("SET", "CATALOG"), databases.run_use),
-    (("SHOW", "TAGS"), lambda context, cursor: run_tags(context, Cursor(cursor.text, cursor.tokens))),
+    (("SHOW", "TAGS"), lambda context, cursor: run_tags(context, cursor.again())),
     (("SHOW", "CURRENT"), lambda context, _: databases.show_current(context)),
     *((("SHOW", f"{word}S"), databases.run_show_databases) for word in databases.DATABASE_WORDS),
     (("SHOW", "TABLES"), databases.run_show_tables),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
 from paimon_spark.spark.sql.warehouses import is_temporary_view, resolve
 from paimon_spark.spark.statements.cursor import Cursor
@@ -72,15 +71,8 @@ def _schema(context: Context, query: str) -> StructType:
 def _temporary_views(context: Context, query: str) -> list[str]:
     text = query
     try:
-        tables = read_query(without_clauses(text, version_clauses(text, _cursor(text).tokens))).tables
+        tables = read_query(without_clauses(text, version_clauses(text, Cursor.of_query(text).tokens))).tables
     except NotUnderstoodError:
         return []
     names = [table.parts[0] for table in tables if len(table.parts) == 1]
     return [name for name in names if is_temporary_view(context.spark, name)]
-
-
-def _cursor(text: str) -> Cursor:
-    found = Cursor.of(text)
-    if found is None:
-        raise UnsupportedError(f"This is no query: {text}")
-    return found

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jobs.analyze import analyze
-from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Arguments, CallContext, procedure
+from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Arguments, CallContext, procedure, statement_argument
 from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
 from paimon_spark.spark.statements.cursor import Cursor, read_statement
 
@@ -81,7 +81,5 @@ def run_analyze_statement(spark: SparkSession, table: FileStoreTable, statement:
 
 @procedure("ANALYZE TABLE of Paimon's tables.", (STATEMENT,), result=(), name=ANALYZE)
 def _analyze(context: CallContext, arguments: Arguments) -> None:
-    statement = parse_analyze_statement(arguments["statement"])
-    if statement is None:
-        raise PaimonError(f"This is no ANALYZE TABLE: {arguments['statement']}")
+    statement = statement_argument(arguments, parse_analyze_statement, "ANALYZE TABLE")
     run_analyze_statement(context.spark, context.table(quoted_name(statement.table)), statement)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, MapType, StringType
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.maintain.compact.scope import CompactScope, parse_partitions, scope_of
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.refs.tags import parse_older_than
@@ -94,6 +94,7 @@ TEXTS = MapType(STRING, STRING)
 """The type of an argument that holds options."""
 Arguments = Mapping[str, Any]
 """The arguments of a call by their names."""
+_Statement = TypeVar("_Statement")
 Rows = list[tuple[Any, ...]]
 """The rows of a result."""
 
@@ -162,6 +163,18 @@ def options_argument(arguments: Arguments) -> dict[str, str]:
             raise OptionError(f"Invalid key-value string '{part}'. Please use format 'key=value'.")
         found[key.strip()] = value.strip()
     return found
+
+
+def statement_argument(arguments: Arguments, parse: Callable[[str], _Statement | None], what: str) -> _Statement:
+    """Read the statement that a procedure runs.
+
+    Raises:
+        PaimonError: its text is no such statement.
+    """
+    statement = parse(arguments[STATEMENT.name])
+    if statement is None:
+        raise PaimonError(f"This is no {what}: {arguments[STATEMENT.name]}")
+    return statement
 
 
 def older_than_argument(arguments: Arguments) -> datetime | None:

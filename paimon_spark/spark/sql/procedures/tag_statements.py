@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.refs import tags
 from paimon_spark.spark.sql.procedures.procedure import (
     STATEMENT,
@@ -24,6 +23,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     ResultColumn,
     Rows,
     procedure,
+    statement_argument,
 )
 from paimon_spark.spark.statements.cursor import Cursor, Kind, read_statement
 
@@ -139,10 +139,7 @@ def quoted_name(parts: tuple[str, ...]) -> str:
 
 
 def _statement(arguments: Arguments) -> TagStatement:
-    statement = parse_tag_statement(arguments["statement"])
-    if statement is None:
-        raise PaimonError(f"This is no statement about tags: {arguments['statement']}")
-    return statement
+    return statement_argument(arguments, parse_tag_statement, "statement about tags")
 
 
 @procedure(DESCRIPTION, (STATEMENT,), result=(), name=ALTER_TAGS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.spark.session.pyspark_members import analyzed_text, java_state
 from paimon_spark.spark.sql.functions import (
     FUNCTION_COLUMNS,
@@ -28,6 +28,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     Procedure,
     Rows,
     procedure,
+    statement_argument,
 )
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
 from paimon_spark.spark.sql.warehouses import table_not_found
@@ -94,9 +95,7 @@ def _answered(run: Callable[[], Rows]) -> Rows:
 
 
 def _run_view(context: CallContext, arguments: Arguments) -> Rows:
-    statement = parse_view_statement(arguments["statement"])
-    if statement is None:
-        raise PaimonError(f"This is no statement about views: {arguments['statement']}")
+    statement = statement_argument(arguments, parse_view_statement, "statement about views")
     spark = context.spark
     named = _named(context, arguments["catalog"], statement.name, is_database=statement.action == "SHOW")
     schema_of, views_in = lambda query: spark.sql(query).schema, partial(_temporary_views, spark)
@@ -105,9 +104,7 @@ def _run_view(context: CallContext, arguments: Arguments) -> Rows:
 
 
 def _run_function(context: CallContext, arguments: Arguments) -> Rows:
-    statement = parse_function_statement(arguments["statement"])
-    if statement is None:
-        raise PaimonError(f"This is no statement about functions: {arguments['statement']}")
+    statement = statement_argument(arguments, parse_function_statement, "statement about functions")
     spark = context.spark
     registered = java_state(spark).catalogManager().isCatalogRegistered
     around = Surroundings(context.warehouse(), registered, partial(is_spark_function, spark))
