@@ -21,20 +21,7 @@ from paimon_spark.read.postponed_read import merges_postponed
 from paimon_spark.read.pruning import column_bounds
 from paimon_spark.read.sections import is_unmerged
 from paimon_spark.read.split_generator import generate_splits
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TinyIntType,
-)
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.table.deletion_vectors import Vectors, vectors_of
 
@@ -46,7 +33,14 @@ if TYPE_CHECKING:
     from paimon_spark.spec.stats import Bounds
     from paimon_spark.table.table import FileStoreTable
 
-_EXACT: tuple[type[DataType], ...] = (TinyIntType, SmallIntType, IntType, BigIntType, DateType, DecimalType)
+_EXACT: tuple[type[t.DataType], ...] = (
+    t.TinyIntType,
+    t.SmallIntType,
+    t.IntType,
+    t.BigIntType,
+    t.DateType,
+    t.DecimalType,
+)
 """Types whose statistics are exact: not truncated (texts), no values left out (NaN)."""
 _MOST_DIGITS = 6
 
@@ -75,7 +69,7 @@ class Aggregation:
 class AggregateRows:
     """The answer: the columns of `group_by`, then one for each call."""
 
-    fields: tuple[DataField, ...]
+    fields: tuple[t.DataField, ...]
     rows: tuple[tuple[Any, ...], ...]
     """Python values."""
 
@@ -142,13 +136,15 @@ def _is_exact(schema: TableSchema, wanted: Aggregation) -> bool:
         if not schema.has_field(call.column):
             return False
         data_type = schema.field(call.column).type
-        clock = isinstance(data_type, TimestampType | LocalZonedTimestampType) and data_type.precision <= _MOST_DIGITS
+        clock = (
+            isinstance(data_type, t.TimestampType | t.LocalZonedTimestampType) and data_type.precision <= _MOST_DIGITS
+        )
         if call.function != "count" and not isinstance(data_type, _EXACT) and not clock:
             return False
     return True
 
 
-def result_fields(schema: TableSchema, wanted: Aggregation) -> tuple[DataField, ...]:
+def result_fields(schema: TableSchema, wanted: Aggregation) -> tuple[t.DataField, ...]:
     """Return the columns of the answer."""
     groups = (schema.field(name) for name in wanted.group_by)
     return (*groups, *(_result_field(schema, call) for call in wanted.calls))
@@ -159,19 +155,19 @@ def counts_rows(schema: TableSchema, wanted: Aggregation) -> bool:
     return set(wanted.group_by) <= set(schema.partition_keys) and set(wanted.calls) == {AggregateCall("count")}
 
 
-def _result_field(schema: TableSchema, call: AggregateCall) -> DataField:
+def _result_field(schema: TableSchema, call: AggregateCall) -> t.DataField:
     name = f"{call.function}({call.column or '*'})"
     if call.function == "count" or call.column is None:
-        return DataField(-1, name, BigIntType(nullable=False))
+        return t.DataField(-1, name, t.BigIntType(nullable=False))
     kind = schema.field(call.column).type.with_nullable(True)
-    return DataField(-1, name, _sum_type(kind) if call.function == "sum" else kind)
+    return t.DataField(-1, name, _sum_type(kind) if call.function == "sum" else kind)
 
 
-def _sum_type(kind: DataType) -> DataType:
+def _sum_type(kind: t.DataType) -> t.DataType:
     """Return the type of a partial sum as Spark's rule of partial push-down takes it: decimals keep their type."""
-    if isinstance(kind, DecimalType):
+    if isinstance(kind, t.DecimalType):
         return kind
-    return DoubleType() if isinstance(kind, FloatType | DoubleType) else BigIntType()
+    return t.DoubleType() if isinstance(kind, t.FloatType | t.DoubleType) else t.BigIntType()
 
 
 def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColumns) -> bool:
@@ -188,7 +184,7 @@ def _bounded_columns(table: FileStoreTable, wanted: Aggregation) -> list[str]:
 
 
 def _answered(
-    table: FileStoreTable, files: ManifestColumns, deleted: Rows, wanted: Aggregation, fields: tuple[DataField, ...]
+    table: FileStoreTable, files: ManifestColumns, deleted: Rows, wanted: Aggregation, fields: tuple[t.DataField, ...]
 ) -> AggregateRows | None:
     bounded = _bounded_columns(table, wanted)
     if bounded and deleted.any():

@@ -23,17 +23,8 @@ from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import generate_splits
 from paimon_spark.read.split_read import partition_constants, read_split
 from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    IntType,
-    SmallIntType,
-    TinyIntType,
-    VarCharType,
-)
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import Leaf, Predicate, all_of
 from paimon_spark.table.deletion_vectors import vectors_of
@@ -47,8 +38,8 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-_WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType, DateType)
-_RANGED = (*_WHOLE, DecimalType, VarCharType)
+_WHOLE = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DateType)
+_RANGED = (*_WHOLE, t.DecimalType, t.VarCharType)
 _MOST_LISTED = 256
 """Keys that a filter names one by one."""
 
@@ -60,7 +51,7 @@ LeftOut = Callable[[Sequence[bytes]], Sequence[bool]]
 
 def has_plain_equality(data_type: DataType) -> bool:
     """Whether two values of a key are equal in a comparison of SQL exactly where they are the same key."""
-    return isinstance(data_type, (*_RANGED, BooleanType))
+    return isinstance(data_type, (*_RANGED, t.BooleanType))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,59 +10,31 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from paimon_spark.errors import SchemaError, UnsupportedError
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BlobType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    GeographyType,
-    GeometryType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    VariantType,
-    VectorType,
-)
+from paimon_spark.spec import data_types as t
 
 VARIANT_STRUCT = pa.struct(
     [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)]
 )
 """The Arrow type of VARIANT."""
 
-_PLAIN: dict[type[DataType], pa.DataType] = {
-    BooleanType: pa.bool_(),
-    TinyIntType: pa.int8(),
-    SmallIntType: pa.int16(),
-    IntType: pa.int32(),
-    BigIntType: pa.int64(),
-    FloatType: pa.float32(),
-    DoubleType: pa.float64(),
-    DateType: pa.date32(),
-    TimeType: pa.time32("ms"),
-    CharType: pa.string(),
-    VarCharType: pa.string(),
-    BinaryType: pa.binary(),
-    VarBinaryType: pa.binary(),
-    BlobType: pa.binary(),
-    GeometryType: pa.binary(),
-    GeographyType: pa.binary(),
-    VariantType: VARIANT_STRUCT,
+_PLAIN: dict[type[t.DataType], pa.DataType] = {
+    t.BooleanType: pa.bool_(),
+    t.TinyIntType: pa.int8(),
+    t.SmallIntType: pa.int16(),
+    t.IntType: pa.int32(),
+    t.BigIntType: pa.int64(),
+    t.FloatType: pa.float32(),
+    t.DoubleType: pa.float64(),
+    t.DateType: pa.date32(),
+    t.TimeType: pa.time32("ms"),
+    t.CharType: pa.string(),
+    t.VarCharType: pa.string(),
+    t.BinaryType: pa.binary(),
+    t.VarBinaryType: pa.binary(),
+    t.BlobType: pa.binary(),
+    t.GeometryType: pa.binary(),
+    t.GeographyType: pa.binary(),
+    t.VariantType: VARIANT_STRUCT,
 }
 
 
@@ -71,7 +43,7 @@ def timestamp_unit(precision: int) -> str:
     return "s" if precision == 0 else "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
-def to_arrow_type(data_type: DataType) -> pa.DataType:
+def to_arrow_type(data_type: t.DataType) -> pa.DataType:
     """The Arrow type of a Paimon type; its own nullability belongs to the field (`to_arrow_field`).
 
     Raises:
@@ -81,69 +53,69 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
     if plain is not None:
         return plain
     match data_type:
-        case DecimalType():
+        case t.DecimalType():
             return pa.decimal128(data_type.precision, data_type.scale)
-        case TimestampType():
+        case t.TimestampType():
             return pa.timestamp(timestamp_unit(data_type.precision))
-        case LocalZonedTimestampType():
+        case t.LocalZonedTimestampType():
             return pa.timestamp(timestamp_unit(data_type.precision), tz="UTC")
-        case ArrayType() | VectorType():
+        case t.ArrayType() | t.VectorType():
             return pa.list_(_field("element", data_type.element))
-        case MapType():
+        case t.MapType():
             return pa.map_(_field("key", data_type.key.with_nullable(False)), _field("value", data_type.value))
-        case MultisetType():
+        case t.MultisetType():
             return pa.map_(
                 _field("key", data_type.element.with_nullable(False)), pa.field("value", pa.int32(), nullable=False)
             )
-        case RowType():
+        case t.RowType():
             return pa.struct([to_arrow_field(f) for f in data_type.fields])
     raise UnsupportedError(f"Type {data_type} has no Arrow form.")
 
 
-def _field(name: str, data_type: DataType) -> pa.Field:
+def _field(name: str, data_type: t.DataType) -> pa.Field:
     return pa.field(name, to_arrow_type(data_type), nullable=data_type.nullable)
 
 
-def to_arrow_field(data_field: DataField) -> pa.Field:
+def to_arrow_field(data_field: t.DataField) -> pa.Field:
     """The Arrow field of a column: name, type, nullability."""
     return _field(data_field.name, data_field.type)
 
 
-def to_arrow_schema(fields: Iterable[DataField]) -> pa.Schema:
+def to_arrow_schema(fields: Iterable[t.DataField]) -> pa.Schema:
     """The Arrow schema of columns."""
     return pa.schema([to_arrow_field(f) for f in fields])
 
 
-_FROM_PLAIN: tuple[tuple[pa.DataType, DataType], ...] = (
-    (pa.bool_(), BooleanType()),
-    (pa.int8(), TinyIntType()),
-    (pa.int16(), SmallIntType()),
-    (pa.int32(), IntType()),
-    (pa.int64(), BigIntType()),
-    (pa.uint8(), SmallIntType()),
-    (pa.uint16(), IntType()),
-    (pa.uint32(), BigIntType()),
-    (pa.float16(), FloatType()),
-    (pa.float32(), FloatType()),
-    (pa.float64(), DoubleType()),
-    (pa.date32(), DateType()),
-    (pa.date64(), DateType()),
-    (pa.string(), VarCharType(VarCharType.MAX)),
-    (pa.large_string(), VarCharType(VarCharType.MAX)),
-    (pa.string_view(), VarCharType(VarCharType.MAX)),
-    (pa.binary(), VarBinaryType(VarBinaryType.MAX)),
-    (pa.large_binary(), VarBinaryType(VarBinaryType.MAX)),
-    (pa.binary_view(), VarBinaryType(VarBinaryType.MAX)),
-    (VARIANT_STRUCT, VariantType()),
-    (pa.time32("s"), TimeType(0)),
-    (pa.time32("ms"), TimeType(3)),
-    (pa.time64("us"), TimeType(6)),
-    (pa.time64("ns"), TimeType(9)),
+_FROM_PLAIN: tuple[tuple[pa.DataType, t.DataType], ...] = (
+    (pa.bool_(), t.BooleanType()),
+    (pa.int8(), t.TinyIntType()),
+    (pa.int16(), t.SmallIntType()),
+    (pa.int32(), t.IntType()),
+    (pa.int64(), t.BigIntType()),
+    (pa.uint8(), t.SmallIntType()),
+    (pa.uint16(), t.IntType()),
+    (pa.uint32(), t.BigIntType()),
+    (pa.float16(), t.FloatType()),
+    (pa.float32(), t.FloatType()),
+    (pa.float64(), t.DoubleType()),
+    (pa.date32(), t.DateType()),
+    (pa.date64(), t.DateType()),
+    (pa.string(), t.VarCharType(t.VarCharType.MAX)),
+    (pa.large_string(), t.VarCharType(t.VarCharType.MAX)),
+    (pa.string_view(), t.VarCharType(t.VarCharType.MAX)),
+    (pa.binary(), t.VarBinaryType(t.VarBinaryType.MAX)),
+    (pa.large_binary(), t.VarBinaryType(t.VarBinaryType.MAX)),
+    (pa.binary_view(), t.VarBinaryType(t.VarBinaryType.MAX)),
+    (VARIANT_STRUCT, t.VariantType()),
+    (pa.time32("s"), t.TimeType(0)),
+    (pa.time32("ms"), t.TimeType(3)),
+    (pa.time64("us"), t.TimeType(6)),
+    (pa.time64("ns"), t.TimeType(9)),
 )
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
-def from_arrow_type(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
+def from_arrow_type(arrow_type: pa.DataType, *, nullable: bool = True) -> t.DataType:
     """The Paimon type that holds all values of an Arrow type. ROW fields inside it get id 0: give ids afterwards.
 
     Raises:
@@ -152,7 +124,7 @@ def from_arrow_type(arrow_type: pa.DataType, *, nullable: bool = True) -> DataTy
     return _from_arrow(arrow_type).with_nullable(nullable)
 
 
-def _from_arrow(arrow_type: pa.DataType) -> DataType:
+def _from_arrow(arrow_type: pa.DataType) -> t.DataType:
     if pa.types.is_dictionary(arrow_type):
         return _from_arrow(arrow_type.value_type)
     for arrow, plain in _FROM_PLAIN:
@@ -160,37 +132,37 @@ def _from_arrow(arrow_type: pa.DataType) -> DataType:
             return plain
     if pa.types.is_decimal(arrow_type):
         try:
-            return DecimalType(arrow_type.precision, arrow_type.scale)
+            return t.DecimalType(arrow_type.precision, arrow_type.scale)
         except SchemaError as error:
             raise UnsupportedError(f"Arrow type {arrow_type} has no Paimon form: {error}") from None
     if pa.types.is_timestamp(arrow_type):
         precision = _PRECISIONS[arrow_type.unit]
-        return TimestampType(precision) if arrow_type.tz is None else LocalZonedTimestampType(precision)
+        return t.TimestampType(precision) if arrow_type.tz is None else t.LocalZonedTimestampType(precision)
     if pa.types.is_fixed_size_binary(arrow_type):
-        return BinaryType(arrow_type.byte_width)
+        return t.BinaryType(arrow_type.byte_width)
     if pa.types.is_map(arrow_type):
-        return MapType(_from_field(arrow_type.key_field), _from_field(arrow_type.item_field))
+        return t.MapType(_from_field(arrow_type.key_field), _from_field(arrow_type.item_field))
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
-        return ArrayType(_from_field(arrow_type.value_field))
+        return t.ArrayType(_from_field(arrow_type.value_field))
     if pa.types.is_fixed_size_list(arrow_type):
         element = _from_field(arrow_type.value_field)
         try:
-            return VectorType(element, arrow_type.list_size)
+            return t.VectorType(element, arrow_type.list_size)
         except SchemaError:
-            return ArrayType(element)
+            return t.ArrayType(element)
     if pa.types.is_struct(arrow_type):
-        return RowType(tuple(DataField(0, f.name, _from_field(f)) for f in arrow_type))
+        return t.RowType(tuple(t.DataField(0, f.name, _from_field(f)) for f in arrow_type))
     raise UnsupportedError(f"Arrow type {arrow_type} has no Paimon form.")
 
 
-def _from_field(arrow_field: pa.Field) -> DataType:
+def _from_field(arrow_field: pa.Field) -> t.DataType:
     return from_arrow_type(arrow_field.type, nullable=arrow_field.nullable)
 
 
-def from_arrow_schema(schema: pa.Schema) -> tuple[DataField, ...]:
+def from_arrow_schema(schema: pa.Schema) -> tuple[t.DataField, ...]:
     """Columns for an Arrow schema, all ids 0: `schema.create_schema` gives them.
 
     Raises:
         UnsupportedError: No Paimon type holds a column.
     """
-    return tuple(DataField(0, f.name, _from_field(f)) for f in schema)
+    return tuple(t.DataField(0, f.name, _from_field(f)) for f in schema)

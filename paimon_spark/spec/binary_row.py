@@ -20,34 +20,7 @@ from enum import IntEnum
 from typing import Any
 
 from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BlobType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    GeographyType,
-    GeometryType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    VariantType,
-    VectorType,
-)
+from paimon_spark.spec import data_types as t
 
 HEADER_BITS = 8
 """Bits before the first null bit of a row: the row kind byte."""
@@ -59,12 +32,12 @@ WIDE_DECIMAL_BYTES = 16
 """Bytes that a DECIMAL(p > 18) always takes in the variable part, null or not."""
 
 
-def serialize_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
+def serialize_row(values: Sequence[Any], types: Sequence[t.DataType]) -> bytes:
     """Encode one row of Python values with its arity in front: partition bytes, keys and statistics of manifests."""
     return len(types).to_bytes(4, "big") + encode_row(values, types)
 
 
-def deserialize_row(data: bytes, types: Sequence[DataType], *, path: str | None = None) -> list[Any]:
+def deserialize_row(data: bytes, types: Sequence[t.DataType], *, path: str | None = None) -> list[Any]:
     """Decode one serialized row into Python values.
 
     Raises:
@@ -98,29 +71,29 @@ class SlotKind(IntEnum):
     NESTED = 15  # array, map, multiset, row, variant, vector: always in the variable part
 
 
-_KINDS: dict[type[DataType], SlotKind] = {
-    BooleanType: SlotKind.BOOLEAN,
-    TinyIntType: SlotKind.INT8,
-    SmallIntType: SlotKind.INT16,
-    IntType: SlotKind.INT32,
-    BigIntType: SlotKind.INT64,
-    FloatType: SlotKind.FLOAT32,
-    DoubleType: SlotKind.FLOAT64,
-    DateType: SlotKind.DATE,
-    TimeType: SlotKind.TIME,
-    CharType: SlotKind.STRING,
-    VarCharType: SlotKind.STRING,
-    BinaryType: SlotKind.BYTES,
-    VarBinaryType: SlotKind.BYTES,
-    BlobType: SlotKind.BYTES,
-    GeometryType: SlotKind.BYTES,
-    GeographyType: SlotKind.BYTES,
-    ArrayType: SlotKind.NESTED,
-    MapType: SlotKind.NESTED,
-    MultisetType: SlotKind.NESTED,
-    RowType: SlotKind.NESTED,
-    VariantType: SlotKind.NESTED,
-    VectorType: SlotKind.NESTED,
+_KINDS: dict[type[t.DataType], SlotKind] = {
+    t.BooleanType: SlotKind.BOOLEAN,
+    t.TinyIntType: SlotKind.INT8,
+    t.SmallIntType: SlotKind.INT16,
+    t.IntType: SlotKind.INT32,
+    t.BigIntType: SlotKind.INT64,
+    t.FloatType: SlotKind.FLOAT32,
+    t.DoubleType: SlotKind.FLOAT64,
+    t.DateType: SlotKind.DATE,
+    t.TimeType: SlotKind.TIME,
+    t.CharType: SlotKind.STRING,
+    t.VarCharType: SlotKind.STRING,
+    t.BinaryType: SlotKind.BYTES,
+    t.VarBinaryType: SlotKind.BYTES,
+    t.BlobType: SlotKind.BYTES,
+    t.GeometryType: SlotKind.BYTES,
+    t.GeographyType: SlotKind.BYTES,
+    t.ArrayType: SlotKind.NESTED,
+    t.MapType: SlotKind.NESTED,
+    t.MultisetType: SlotKind.NESTED,
+    t.RowType: SlotKind.NESTED,
+    t.VariantType: SlotKind.NESTED,
+    t.VectorType: SlotKind.NESTED,
 }
 
 ELEMENT_BYTES = {
@@ -135,15 +108,15 @@ ELEMENT_BYTES = {
 """Width of an element of a BinaryArray; 8 for the kinds that are not listed."""
 
 
-def slot_kind(data_type: DataType) -> SlotKind:
+def slot_kind(data_type: t.DataType) -> SlotKind:
     """Return how values of the type are laid out.
 
     Raises:
         UnsupportedError: the type has no place in a BinaryRow.
     """
-    if isinstance(data_type, DecimalType):
+    if isinstance(data_type, t.DecimalType):
         return SlotKind.DECIMAL if data_type.is_compact else SlotKind.WIDE_DECIMAL
-    if isinstance(data_type, TimestampType | LocalZonedTimestampType):
+    if isinstance(data_type, t.TimestampType | t.LocalZonedTimestampType):
         return SlotKind.MILLIS if data_type.is_compact else SlotKind.WIDE_TIMESTAMP
     kind = _KINDS.get(type(data_type))
     if kind is None:
@@ -208,22 +181,22 @@ def _slot(offset: int, low: int) -> bytes:
     return struct.pack("<ii", low, offset)
 
 
-def timestamp_nanos(value: Any, data_type: DataType) -> int:
+def timestamp_nanos(value: Any, data_type: t.DataType) -> int:
     """Nanoseconds since 1970 of a `datetime`, or of an integer in the type's Arrow unit."""
     if isinstance(value, datetime.datetime):
         delta = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
         return delta // _MICROSECOND * 1000 + int(getattr(value, "nanosecond", 0))
-    precision = data_type.precision if isinstance(data_type, TimestampType | LocalZonedTimestampType) else 6
+    precision = data_type.precision if isinstance(data_type, t.TimestampType | t.LocalZonedTimestampType) else 6
     return int(value) * (10**9 if precision == 0 else 10**6 if precision <= 3 else 10**3 if precision <= 6 else 1)
 
 
-def unscaled(value: decimal.Decimal, data_type: DataType) -> int:
+def unscaled(value: decimal.Decimal, data_type: t.DataType) -> int:
     """Unscaled integer of a decimal in the type's scale.
 
     Raises:
         DataError: the value has more digits than the type.
     """
-    assert isinstance(data_type, DecimalType)
+    assert isinstance(data_type, t.DecimalType)
     scaled = decimal.Decimal(value).scaleb(data_type.scale, _EXACT)
     number = int(scaled)
     if number != scaled or abs(number) >= 10**data_type.precision:
@@ -231,7 +204,7 @@ def unscaled(value: decimal.Decimal, data_type: DataType) -> int:
     return number
 
 
-def _fixed_value(value: Any, kind: SlotKind, data_type: DataType) -> bytes:
+def _fixed_value(value: Any, kind: SlotKind, data_type: t.DataType) -> bytes:
     if kind is SlotKind.DATE and isinstance(value, datetime.date):
         value = (value - _EPOCH_DATE).days
     elif kind is SlotKind.TIME and isinstance(value, datetime.time):
@@ -243,7 +216,7 @@ def _fixed_value(value: Any, kind: SlotKind, data_type: DataType) -> bytes:
     return struct.pack(_FORMATS[kind], value)
 
 
-def _variable_value(value: Any, kind: SlotKind, data_type: DataType, offset: int) -> tuple[bytes, bytes]:
+def _variable_value(value: Any, kind: SlotKind, data_type: t.DataType, offset: int) -> tuple[bytes, bytes]:
     """Return the slot and the padded variable part of a value that is not null."""
     if kind is SlotKind.WIDE_TIMESTAMP:
         millis, nanos = divmod(timestamp_nanos(value, data_type), 10**6)
@@ -261,7 +234,7 @@ def _variable_value(value: Any, kind: SlotKind, data_type: DataType, offset: int
     return _slot(offset, len(data)), _padded(data)
 
 
-def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
+def encode_row(values: Sequence[Any], types: Sequence[t.DataType]) -> bytes:
     """Encode one row of Python values as the bytes of a BinaryRow (no arity in front, row kind INSERT)."""
     arity = len(types)
     row = bytearray(fixed_bytes(arity))
@@ -284,7 +257,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
     return bytes(row)
 
 
-def _encode_array(values: Sequence[Any], element: DataType) -> bytes:
+def _encode_array(values: Sequence[Any], element: t.DataType) -> bytes:
     kind = slot_kind(element)
     width = ELEMENT_BYTES.get(kind, 8)
     header = array_header_bytes(len(values))
@@ -303,33 +276,33 @@ def _encode_array(values: Sequence[Any], element: DataType) -> bytes:
     return bytes(data)
 
 
-def encode_nested(value: Any, data_type: DataType) -> bytes:
+def encode_nested(value: Any, data_type: t.DataType) -> bytes:
     """Encode a value of a nested type as it stands in the variable part of a row, without padding."""
-    if isinstance(data_type, ArrayType):
+    if isinstance(data_type, t.ArrayType):
         return _encode_array(value, data_type.element)
-    if isinstance(data_type, MapType | MultisetType):
+    if isinstance(data_type, t.MapType | t.MultisetType):
         pairs = list(value.items()) if isinstance(value, dict) else list(value)
         key_type, value_type = _pair_types(data_type)
         keys = _encode_array([k for k, _ in pairs], key_type)
         return struct.pack("<i", len(keys)) + keys + _encode_array([v for _, v in pairs], value_type)
-    if isinstance(data_type, RowType):
+    if isinstance(data_type, t.RowType):
         values = [value[f.name] for f in data_type.fields] if isinstance(value, dict) else list(value)
         return encode_row(values, [f.type for f in data_type.fields])
-    if isinstance(data_type, VariantType):
+    if isinstance(data_type, t.VariantType):
         data, metadata = bytes(value["value"]), bytes(value["metadata"])
         return struct.pack("<i", len(data)) + data + metadata
-    assert isinstance(data_type, VectorType)
+    assert isinstance(data_type, t.VectorType)
     kind = slot_kind(data_type.element)
     return struct.pack("<i", len(value)) + b"".join(_fixed_value(v, kind, data_type.element) for v in value)
 
 
-def _pair_types(data_type: MapType | MultisetType) -> tuple[DataType, DataType]:
-    if isinstance(data_type, MapType):
+def _pair_types(data_type: t.MapType | t.MultisetType) -> tuple[t.DataType, t.DataType]:
+    if isinstance(data_type, t.MapType):
         return data_type.key, data_type.value
-    return data_type.element, IntType(nullable=False)
+    return data_type.element, t.IntType(nullable=False)
 
 
-def decode_row(row: bytes, types: Sequence[DataType], *, path: str | None = None) -> list[Any]:
+def decode_row(row: bytes, types: Sequence[t.DataType], *, path: str | None = None) -> list[Any]:
     """Decode the bytes of a BinaryRow (no arity in front) into one Python value per type.
 
     Raises:
@@ -346,7 +319,7 @@ def decode_row(row: bytes, types: Sequence[DataType], *, path: str | None = None
     ]
 
 
-def _decode_slot(data: bytes, at: int, kind: SlotKind, data_type: DataType, path: str | None) -> Any:
+def _decode_slot(data: bytes, at: int, kind: SlotKind, data_type: t.DataType, path: str | None) -> Any:
     if kind in _IN_VARIABLE_PART:
         low, offset = struct.unpack_from("<iI", data, at)
         if kind is SlotKind.WIDE_TIMESTAMP:
@@ -368,7 +341,7 @@ def _decode_slot(data: bytes, at: int, kind: SlotKind, data_type: DataType, path
         if kind is SlotKind.MILLIS:
             return _from_nanos(value * 10**6, data_type, path)
         if kind is SlotKind.DECIMAL:
-            assert isinstance(data_type, DecimalType)
+            assert isinstance(data_type, t.DecimalType)
             return decimal.Decimal(value).scaleb(-data_type.scale, _EXACT)
     except OverflowError as error:
         raise CorruptTableError(f"{data_type.sql()} has the value {value}, out of range.", path=path) from error
@@ -379,19 +352,19 @@ def _bad(value: int) -> Any:
     raise OverflowError(value)
 
 
-def _from_nanos(nanos: int, data_type: DataType, path: str | None) -> Any:
-    if isinstance(data_type, TimestampType | LocalZonedTimestampType) and data_type.precision > 6:
+def _from_nanos(nanos: int, data_type: t.DataType, path: str | None) -> Any:
+    if isinstance(data_type, t.TimestampType | t.LocalZonedTimestampType) and data_type.precision > 6:
         if not -(1 << 63) <= nanos < 1 << 63:
             raise CorruptTableError(f"{data_type.sql()} lies {nanos} ns from 1970, out of range.", path=path)
         return nanos
-    epoch = _EPOCH_UTC if isinstance(data_type, LocalZonedTimestampType) else _EPOCH
+    epoch = _EPOCH_UTC if isinstance(data_type, t.LocalZonedTimestampType) else _EPOCH
     try:
         return epoch + datetime.timedelta(microseconds=nanos // 1000)
     except OverflowError as error:
         raise CorruptTableError(f"{data_type.sql()} lies {nanos} ns from 1970, out of range.", path=path) from error
 
 
-def _from_bytes(data: bytes, kind: SlotKind, data_type: DataType, path: str | None) -> Any:
+def _from_bytes(data: bytes, kind: SlotKind, data_type: t.DataType, path: str | None) -> Any:
     if kind is SlotKind.BYTES:
         return data
     if kind is SlotKind.STRING:
@@ -400,14 +373,14 @@ def _from_bytes(data: bytes, kind: SlotKind, data_type: DataType, path: str | No
         except UnicodeDecodeError as error:
             raise CorruptTableError(f"A {data_type.sql()} of a BinaryRow is not UTF-8.", path=path) from error
     if kind is SlotKind.WIDE_DECIMAL:
-        assert isinstance(data_type, DecimalType)
+        assert isinstance(data_type, t.DecimalType)
         check_range(0, len(data), WIDE_DECIMAL_BYTES, path)
         number = int.from_bytes(data, "big", signed=True)
         return decimal.Decimal(number).scaleb(-data_type.scale, _EXACT)
     return decode_nested(data, data_type, path=path)
 
 
-def _decode_array(data: bytes, element: DataType, path: str | None) -> list[Any]:
+def _decode_array(data: bytes, element: t.DataType, path: str | None) -> list[Any]:
     check_range(0, 4, len(data), path)
     count = struct.unpack_from("<i", data)[0]
     kind = slot_kind(element)
@@ -428,7 +401,7 @@ def _split(data: bytes, path: str | None) -> tuple[bytes, bytes]:
     return data[4 : 4 + size], data[4 + size :]
 
 
-def _decode_map(data: bytes, data_type: MapType | MultisetType, path: str | None) -> list[tuple[Any, Any]]:
+def _decode_map(data: bytes, data_type: t.MapType | t.MultisetType, path: str | None) -> list[tuple[Any, Any]]:
     key_type, value_type = _pair_types(data_type)
     keys, values = _split(data, path)
     decoded = _decode_array(keys, key_type, path), _decode_array(values, value_type, path)
@@ -437,7 +410,7 @@ def _decode_map(data: bytes, data_type: MapType | MultisetType, path: str | None
     return list(zip(*decoded, strict=True))
 
 
-def _decode_vector(data: bytes, data_type: VectorType, path: str | None) -> list[Any]:
+def _decode_vector(data: bytes, data_type: t.VectorType, path: str | None) -> list[Any]:
     check_range(0, 4, len(data), path)
     count = struct.unpack_from("<i", data)[0]
     kind = slot_kind(data_type.element)
@@ -446,20 +419,20 @@ def _decode_vector(data: bytes, data_type: VectorType, path: str | None) -> list
     return [_decode_slot(data, 4 + width * i, kind, data_type.element, path) for i in range(count)]
 
 
-def decode_nested(data: bytes, data_type: DataType, *, path: str | None = None) -> Any:
+def decode_nested(data: bytes, data_type: t.DataType, *, path: str | None = None) -> Any:
     """Decode a value of a nested type from its bytes in the variable part of a row.
 
     Raises:
         CorruptTableError: the bytes are no such value.
     """
-    if isinstance(data_type, ArrayType):
+    if isinstance(data_type, t.ArrayType):
         return _decode_array(data, data_type.element, path)
-    if isinstance(data_type, MapType | MultisetType):
+    if isinstance(data_type, t.MapType | t.MultisetType):
         return _decode_map(data, data_type, path)
-    if isinstance(data_type, RowType):
+    if isinstance(data_type, t.RowType):
         values = decode_row(data, [f.type for f in data_type.fields], path=path)
         return dict(zip((f.name for f in data_type.fields), values, strict=True))
-    if isinstance(data_type, VariantType):
+    if isinstance(data_type, t.VariantType):
         return dict(zip(("value", "metadata"), _split(data, path), strict=True))
-    assert isinstance(data_type, VectorType)
+    assert isinstance(data_type, t.VectorType)
     return _decode_vector(data, data_type, path)

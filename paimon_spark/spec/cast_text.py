@@ -18,27 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.cast_rules import BINARIES, INTEGERS, TIMESTAMPS
 from paimon_spark.spec.cast_values import from_numpy, map_distinct, round_decimal, to_instant, to_ints, to_wall_clock
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    LocalZonedTimestampType,
-    MapType,
-    RowType,
-    TimestampType,
-    TimeType,
-    VarBinaryType,
-    VarCharType,
-)
 from paimon_spark.spec.java_text import date_text, double_text, float_text, time_text, timestamp_text
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -54,7 +37,7 @@ _TIMESTAMP = re.compile(
 )
 
 
-def to_text(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
+def to_text(array: pa.Array, source: t.DataType, target: t.DataType) -> pa.Array:
     """An array of atomic values as CHAR, VARCHAR or STRING: cut to the length, CHAR padded with blanks.
 
     Java: binaries become text without regard to the length of the type.
@@ -63,59 +46,59 @@ def to_text(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     return text if isinstance(source, BINARIES) else fit_text(text, target)
 
 
-def _text(array: pa.Array, source: DataType) -> pa.Array:
+def _text(array: pa.Array, source: t.DataType) -> pa.Array:
     string = pa.string()
     match source:
-        case CharType() | VarCharType():
+        case t.CharType() | t.VarCharType():
             return array
-        case FloatType():
+        case t.FloatType():
             return map_distinct(array, lambda v: None if v is None else float_text(v), string)
-        case DoubleType():
+        case t.DoubleType():
             return map_distinct(array, lambda v: None if v is None else double_text(v), string)
-        case DecimalType():
+        case t.DecimalType():
             return map_distinct(array, lambda v: None if v is None else f"{v:f}", string)
-        case DateType():
+        case t.DateType():
             return map_distinct(array.view(pa.int32()), lambda v: None if v is None else date_text(v), string)
-        case TimeType():
+        case t.TimeType():
             precision = source.precision
             return map_distinct(
                 array.view(pa.int32()), lambda v: None if v is None else time_text(v, precision), string
             )
-        case TimestampType() | LocalZonedTimestampType():
+        case t.TimestampType() | t.LocalZonedTimestampType():
             digits = source.precision
-            if isinstance(source, LocalZonedTimestampType):
+            if isinstance(source, t.LocalZonedTimestampType):
                 array = to_wall_clock(array)
             factor = _NANOS[array.type.unit]
             return map_distinct(
                 array.view(pa.int64()), lambda v: None if v is None else timestamp_text(v * factor, digits), string
             )
-        case BinaryType() | VarBinaryType():
+        case t.BinaryType() | t.VarBinaryType():
             return map_distinct(array, lambda v: None if v is None else v.decode("utf-8", "replace"), string)
     return pc.cast(array, string)
 
 
-def fit_text(array: pa.Array, target: DataType) -> pa.Array:
+def fit_text(array: pa.Array, target: t.DataType) -> pa.Array:
     """Text cut to the length of the type, and for CHAR padded."""
-    assert isinstance(target, CharType | VarCharType)
-    if target.length == VarCharType.MAX:
+    assert isinstance(target, t.CharType | t.VarCharType)
+    if target.length == t.VarCharType.MAX:
         return array
     array = pc.utf8_slice_codeunits(array, 0, target.length)
-    return pc.utf8_rpad(array, target.length) if isinstance(target, CharType) else array
+    return pc.utf8_rpad(array, target.length) if isinstance(target, t.CharType) else array
 
 
-def fit_binary(array: pa.Array, target: DataType) -> pa.Array:
+def fit_binary(array: pa.Array, target: t.DataType) -> pa.Array:
     """Binaries cut to the length of the type, and for BINARY filled up with zeros."""
-    assert isinstance(target, BinaryType | VarBinaryType)
-    if target.length == VarBinaryType.MAX:
+    assert isinstance(target, t.BinaryType | t.VarBinaryType)
+    if target.length == t.VarBinaryType.MAX:
         return array
     array = pc.binary_slice(array, 0, target.length)
-    if not isinstance(target, BinaryType):
+    if not isinstance(target, t.BinaryType):
         return array
     length = target.length
     return map_distinct(array, lambda v: None if v is None else v.ljust(length, b"\0"), pa.binary())
 
 
-def from_text(array: pa.Array, target: DataType) -> pa.Array:
+def from_text(array: pa.Array, target: t.DataType) -> pa.Array:
     """An array of texts as atomic values.
 
     Raises:
@@ -123,15 +106,15 @@ def from_text(array: pa.Array, target: DataType) -> pa.Array:
     """
     arrow_type = to_arrow_type(target)
     match target:
-        case BooleanType():
+        case t.BooleanType():
             return map_distinct(array, _to_bool, arrow_type)
-        case DecimalType():
+        case t.DecimalType():
             return map_distinct(array, lambda text: _to_decimal(text, target), arrow_type)
-        case FloatType() | DoubleType():
+        case t.FloatType() | t.DoubleType():
             return map_distinct(array, lambda text: _to_float(text, target), arrow_type)
-        case DateType():
+        case t.DateType():
             return map_distinct(array, _to_date, pa.int32()).view(arrow_type)
-        case TimeType():
+        case t.TimeType():
             return map_distinct(array, _to_time, pa.int32()).view(arrow_type)
     if isinstance(target, INTEGERS):
         return _to_integer(array, target)
@@ -142,7 +125,7 @@ def from_text(array: pa.Array, target: DataType) -> pa.Array:
     raise DataError(f"Text cannot be cast to {target}.")
 
 
-def _to_integer(array: pa.Array, target: DataType) -> pa.Array:
+def _to_integer(array: pa.Array, target: t.DataType) -> pa.Array:
     valid = pc.fill_null(pc.match_substring_regex(array, _INTEGER), True)
     if not pc.all(valid).as_py():
         bad = array.filter(pc.invert(valid))[0].as_py()
@@ -169,7 +152,7 @@ def _to_bool(text: str | None) -> bool | None:
     raise ValueError(f"Cannot parse '{text[:100]}' as BOOLEAN.")
 
 
-def _to_decimal(text: str | None, target: DecimalType) -> Decimal | None:
+def _to_decimal(text: str | None, target: t.DecimalType) -> Decimal | None:
     if text is None:
         return None
     if not _DECIMAL.fullmatch(text) or len(text) > 1_000:
@@ -177,14 +160,14 @@ def _to_decimal(text: str | None, target: DecimalType) -> Decimal | None:
     return round_decimal(Decimal(text), target)
 
 
-def _to_float(text: str | None, target: DataType) -> float | None:
+def _to_float(text: str | None, target: t.DataType) -> float | None:
     if text is None:
         return None
     trimmed = text.strip("".join(map(chr, range(0x21))))
     if not _FLOAT.fullmatch(trimmed):
         raise _refuse(text, str(target))
     value = float(trimmed.rstrip("dDfF") if trimmed[-1] in "dDfF" else trimmed)
-    return float(np.float32(value)) if isinstance(target, FloatType) else value
+    return float(np.float32(value)) if isinstance(target, t.FloatType) else value
 
 
 def _to_date(text: str | None) -> int | None:
@@ -241,10 +224,10 @@ def round_half_up_millis(fraction: str) -> int:
     return int(digits[:3].ljust(3, "0")) + (digits[3:4] >= "5")
 
 
-def _to_timestamp(array: pa.Array, target: DataType) -> pa.Array:
-    assert isinstance(target, TimestampType | LocalZonedTimestampType)
+def _to_timestamp(array: pa.Array, target: t.DataType) -> pa.Array:
+    assert isinstance(target, t.TimestampType | t.LocalZonedTimestampType)
     unit = to_arrow_type(target).unit
-    zoned = isinstance(target, LocalZonedTimestampType)
+    zoned = isinstance(target, t.LocalZonedTimestampType)
     precision, nanos_per_unit = target.precision, _NANOS[unit]
 
     def parse(text: str | None) -> int | None:
@@ -279,7 +262,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 _MOST_NESTING = 100
 
 
-def nested_value(text: str, target: DataType, atomic: Callable[[str, DataType], Any], depth: int = 0) -> Any:
+def nested_value(text: str, target: t.DataType, atomic: Callable[[str, t.DataType], Any], depth: int = 0) -> Any:
     """The Python value (as pyarrow takes it) that a text means for an ARRAY, MAP or ROW column; None for NULL.
 
     Args:
@@ -294,18 +277,18 @@ def nested_value(text: str, target: DataType, atomic: Callable[[str, DataType], 
     if depth > _MOST_NESTING:
         raise DataError("A default is nested too deep.")
 
-    def value(part: str, inner: DataType) -> Any:
+    def value(part: str, inner: t.DataType) -> Any:
         if part == "null":
             return None
-        if isinstance(inner, ArrayType | MapType | RowType):
+        if isinstance(inner, t.ArrayType | t.MapType | t.RowType):
             return nested_value(part, inner, atomic, depth + 1)
         return atomic(part, inner)
 
     match target:
-        case ArrayType():
+        case t.ArrayType():
             parts = _parts(_content(text, "array", "[]", "[a, b, c] or ARRAY(a, b, c)"))
             return [value(part.strip(), target.element) for part in parts]
-        case RowType():
+        case t.RowType():
             parts = _parts(_content(text, "struct", "{}", "{f1, f2} or STRUCT(f1, f2)"))
             if parts and len(parts) != len(target.fields):
                 raise DataError(
@@ -315,12 +298,12 @@ def nested_value(text: str, target: DataType, atomic: Callable[[str, DataType], 
             found = parts or ["null"] * len(target.fields)
             pairs = zip(target.fields, found, strict=True)
             return {field.name: value(part.strip(), field.type) for field, part in pairs}
-        case MapType():
+        case t.MapType():
             return _map(text, target, value)
     raise DataError(f"{target} is not nested.")
 
 
-def _map(text: str, target: MapType, value: Callable[[str, DataType], Any]) -> list[tuple[Any, Any]] | None:
+def _map(text: str, target: t.MapType, value: Callable[[str, t.DataType], Any]) -> list[tuple[Any, Any]] | None:
     if text.strip().upper() == "NULL":
         return None
     content = _content(text, "map", "{}", "{k -> v} or MAP(k, v)")

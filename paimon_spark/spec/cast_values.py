@@ -18,20 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.cast_rules import FLOATS, INTEGERS, TIMESTAMPS
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    TimestampType,
-    TimeType,
-)
 from paimon_spark.spec.java_text import double_text
 
 Ints = npt.NDArray[np.int64]
@@ -89,24 +78,24 @@ _WIDE = 76
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
-def cast_number(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
+def cast_number(array: pa.Array, source: t.DataType, target: t.DataType) -> pa.Array:
     """An array of numbers or booleans as numbers or booleans.
 
     Raises:
         DataError: NaN or an infinity as DECIMAL.
     """
     arrow_type = to_arrow_type(target)
-    if isinstance(target, BooleanType):
+    if isinstance(target, t.BooleanType):
         return pc.not_equal(array, pa.scalar(0, array.type))
-    if isinstance(source, BooleanType):
+    if isinstance(source, t.BooleanType):
         array = pc.cast(array, pa.int32())
-    if isinstance(target, DecimalType):
+    if isinstance(target, t.DecimalType):
         if isinstance(source, FLOATS):
             return map_distinct(array, lambda value: _float_to_decimal(value, target), arrow_type)
-        if not isinstance(source, DecimalType):
+        if not isinstance(source, t.DecimalType):
             array = pc.cast(pc.cast(array, pa.int64()), pa.decimal128(19, 0))
         return _fit_decimal(array, target)
-    if isinstance(source, DecimalType):
+    if isinstance(source, t.DecimalType):
         return _from_decimal(array, source, target)
     values = _numpy(array)
     if isinstance(target, INTEGERS) and isinstance(source, FLOATS):
@@ -130,7 +119,7 @@ def _float_to_int(values: npt.NDArray[np.float64], target: pa.DataType) -> npt.N
     return result.astype(target.to_pandas_dtype())
 
 
-def round_decimal(value: Decimal, target: DecimalType) -> Decimal | None:
+def round_decimal(value: Decimal, target: t.DecimalType) -> Decimal | None:
     """The number with the type's scale, rounded half up; None when it has too many digits."""
     if value and value.adjusted() > 80:
         return None
@@ -140,7 +129,7 @@ def round_decimal(value: Decimal, target: DecimalType) -> Decimal | None:
     return rounded if abs(rounded) < Decimal(10) ** (target.precision - target.scale) else None
 
 
-def _float_to_decimal(value: float | None, target: DecimalType) -> Decimal | None:
+def _float_to_decimal(value: float | None, target: t.DecimalType) -> Decimal | None:
     if value is None:
         return None
     if value != value or value in (float("inf"), float("-inf")):
@@ -148,7 +137,7 @@ def _float_to_decimal(value: float | None, target: DecimalType) -> Decimal | Non
     return round_decimal(Decimal(repr(value)), target)
 
 
-def _fit_decimal(array: pa.Array, target: DecimalType) -> pa.Array:
+def _fit_decimal(array: pa.Array, target: t.DecimalType) -> pa.Array:
     scale = array.type.scale
     wide = pc.cast(array, pa.decimal256(_WIDE, scale if scale > target.scale else target.scale))
     if scale > target.scale:
@@ -159,7 +148,7 @@ def _fit_decimal(array: pa.Array, target: DecimalType) -> pa.Array:
     return pc.cast(pc.if_else(fits, wide, pa.scalar(None, wide.type)), to_arrow_type(target))
 
 
-def _from_decimal(array: pa.Array, source: DecimalType, target: DataType) -> pa.Array:
+def _from_decimal(array: pa.Array, source: t.DecimalType, target: t.DataType) -> pa.Array:
     arrow_type = to_arrow_type(target)
     if isinstance(target, INTEGERS):
         whole = pc.cast(pc.trunc(pc.cast(array, pa.decimal256(_WIDE, source.scale))), pa.decimal256(_WIDE, 0))
@@ -169,7 +158,7 @@ def _from_decimal(array: pa.Array, source: DecimalType, target: DataType) -> pa.
         doubles = from_numpy(_words(array).astype(np.float64) / 10.0**source.scale, array, pa.float64())
     else:
         doubles = map_distinct(array, lambda value: None if value is None else float(value), pa.float64())
-    if not isinstance(target, FloatType):
+    if not isinstance(target, t.FloatType):
         return doubles
     with np.errstate(over="ignore"):
         return from_numpy(_numpy(doubles).astype(np.float32), array, arrow_type)
@@ -194,7 +183,7 @@ def local_zone_name() -> str:
     return name
 
 
-def cast_time(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
+def cast_time(array: pa.Array, source: t.DataType, target: t.DataType) -> pa.Array:
     """An array of dates, times, timestamps or integers as another of these kinds.
 
     Raises:
@@ -204,30 +193,30 @@ def cast_time(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     if isinstance(source, TIMESTAMPS) and isinstance(target, TIMESTAMPS):
         return _timestamp_to_timestamp(array, source, target)
     if isinstance(source, TIMESTAMPS):
-        if isinstance(source, LocalZonedTimestampType) and isinstance(target, DateType | TimeType):
+        if isinstance(source, t.LocalZonedTimestampType) and isinstance(target, t.DateType | t.TimeType):
             array = to_wall_clock(array)
         millis = _millis(array)
         # Java: before 2.1 times before 1970 fell on the day after
-        if isinstance(target, DateType):
+        if isinstance(target, t.DateType):
             return from_numpy((millis // _DAY_MILLIS).astype(np.int32), array, arrow_type)
-        if isinstance(target, TimeType):
+        if isinstance(target, t.TimeType):
             return from_numpy((millis % _DAY_MILLIS).astype(np.int32), array, arrow_type)
         seconds = trunc_div(millis, 1_000)
         return from_numpy(seconds.astype(arrow_type.to_pandas_dtype()), array, arrow_type)
-    assert isinstance(target, TimestampType | LocalZonedTimestampType)
+    assert isinstance(target, t.TimestampType | t.LocalZonedTimestampType)
     per_second = _PER_SECOND[arrow_type.unit]
     values = to_ints(array)
     match source:
-        case DateType():
+        case t.DateType():
             result = scaled(values, 86_400 * per_second, str(target))
-        case TimeType():
+        case t.TimeType():
             result = values * per_second // 1_000
-        case IntType() | BigIntType():
+        case t.IntType() | t.BigIntType():
             result = scaled(values, per_second, str(target))
     wall_clock = from_numpy(result, array, pa.timestamp(arrow_type.unit))
-    if not isinstance(target, LocalZonedTimestampType):
+    if not isinstance(target, t.LocalZonedTimestampType):
         return wall_clock
-    if isinstance(source, IntType | BigIntType):
+    if isinstance(source, t.IntType | t.BigIntType):
         # Java: the wall clock time of the instant is taken for the instant, which moves it by the zone's offset
         return pc.cast(to_wall_clock(wall_clock.cast(arrow_type)), arrow_type)
     return to_instant(wall_clock)
@@ -256,12 +245,12 @@ def _millis(array: pa.Array) -> Ints:
     return values * 1_000 if per_second == 1 else values // (per_second // 1_000)
 
 
-def _timestamp_to_timestamp(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
-    assert isinstance(source, TimestampType | LocalZonedTimestampType)
-    assert isinstance(target, TimestampType | LocalZonedTimestampType)
-    if isinstance(source, LocalZonedTimestampType) and isinstance(target, TimestampType):
+def _timestamp_to_timestamp(array: pa.Array, source: t.DataType, target: t.DataType) -> pa.Array:
+    assert isinstance(source, t.TimestampType | t.LocalZonedTimestampType)
+    assert isinstance(target, t.TimestampType | t.LocalZonedTimestampType)
+    if isinstance(source, t.LocalZonedTimestampType) and isinstance(target, t.TimestampType):
         array = to_wall_clock(array)
-    elif isinstance(source, TimestampType) and isinstance(target, LocalZonedTimestampType):
+    elif isinstance(source, t.TimestampType) and isinstance(target, t.LocalZonedTimestampType):
         array = to_instant(array)
     arrow_type = to_arrow_type(target)
     values, old, new = to_ints(array), _PER_SECOND[array.type.unit], _PER_SECOND[arrow_type.unit]

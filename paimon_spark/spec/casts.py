@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, SchemaError
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_type
 from paimon_spark.spec.cast_rules import (
     BINARIES,
@@ -21,20 +22,11 @@ from paimon_spark.spec.cast_rules import (
 )
 from paimon_spark.spec.cast_text import fit_binary, fit_text, from_text, nested_value, to_text
 from paimon_spark.spec.cast_values import cast_number, cast_time
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    MapType,
-    RowType,
-    TimeType,
-)
 
 __all__ = ["can_cast", "cast_array", "cast_default"]
 
 
-def cast_array(array: pa.Array | pa.ChunkedArray, source: DataType, target: DataType) -> pa.Array | pa.ChunkedArray:
+def cast_array(array: pa.Array | pa.ChunkedArray, source: t.DataType, target: t.DataType) -> pa.Array | pa.ChunkedArray:
     """A column of one Paimon type as another.
 
     Integers wrap around, floats saturate, decimals that overflow become null, texts that do not parse are an error,
@@ -61,7 +53,7 @@ def cast_array(array: pa.Array | pa.ChunkedArray, source: DataType, target: Data
     return result if result.type == wanted else result.cast(wanted)
 
 
-def cast_default(text: str, target: DataType) -> pa.Scalar:
+def cast_default(text: str, target: t.DataType) -> pa.Scalar:
     """The value of a column's default, which schemas keep as text; quotes around the text are left away.
 
     Raises:
@@ -78,21 +70,21 @@ def cast_default(text: str, target: DataType) -> pa.Scalar:
         raise DataError(f"Cannot parse '{text[:100]}' as {target}: {error}") from None
 
 
-def _atomic_value(text: str, target: DataType) -> object:
+def _atomic_value(text: str, target: t.DataType) -> object:
     array = pa.array([text], pa.string())
     return (fit_text(array, target) if isinstance(target, TEXTS) else cast_array(array, STRING, target))[0].as_py()
 
 
-def _cast(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
+def _cast(array: pa.Array, source: t.DataType, target: t.DataType) -> pa.Array:
     match source, target:
-        case RowType(), RowType():
+        case t.RowType(), t.RowType():
             return _row_to_row(array, source, target)
-        case ArrayType(), ArrayType():
+        case t.ArrayType(), t.ArrayType():
             values, offsets = _elements(array, array.values)
             return pa.ListArray.from_arrays(
                 offsets, cast_array(values, source.element, target.element), type=to_arrow_type(target)
             )
-        case MapType(), MapType() if same_type(source.key, target.key):
+        case t.MapType(), t.MapType() if same_type(source.key, target.key):
             keys, offsets = _elements(array, array.keys)
             items, _ = _elements(array, array.items)
             return pa.MapArray.from_arrays(
@@ -108,13 +100,13 @@ def _cast(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
         return from_text(array, target)
     if isinstance(target, BINARIES):
         return fit_binary(array, target)
-    if isinstance(source, (DateType, TimeType, *TIMESTAMPS)) or isinstance(target, TIMESTAMPS):
+    if isinstance(source, (t.DateType, t.TimeType, *TIMESTAMPS)) or isinstance(target, TIMESTAMPS):
         return cast_time(array, source, target)
-    assert isinstance(target, (*NUMBERS, BooleanType))
+    assert isinstance(target, (*NUMBERS, t.BooleanType))
     return cast_number(array, source, target)
 
 
-def _row_to_row(array: pa.Array, source: RowType, target: RowType) -> pa.Array:
+def _row_to_row(array: pa.Array, source: t.RowType, target: t.RowType) -> pa.Array:
     positions = {f.id: at for at, f in enumerate(source.fields)}
     children = []
     for wanted in target.fields:
@@ -136,14 +128,14 @@ def _elements(array: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
     return values.slice(first, last - first), offsets
 
 
-def _nested_text(array: pa.Array, source: DataType) -> pa.Array:
+def _nested_text(array: pa.Array, source: t.DataType) -> pa.Array:
     """Java's text of nested values: ``[a, b]``, ``{k -> v, k2 -> v2}``, ``{a, b}``; null inside is ``null``."""
     match source:
-        case ArrayType():
+        case t.ArrayType():
             values, offsets = _elements(array, array.values)
             inner = pa.ListArray.from_arrays(offsets, _inner_text(values, source.element))
             return _enclosed("[", pc.binary_join(inner, ", "), "]")
-        case MapType():
+        case t.MapType():
             keys, offsets = _elements(array, array.keys)
             items, _ = _elements(array, array.items)
             arrow = pa.scalar(" -> ")
@@ -151,13 +143,13 @@ def _nested_text(array: pa.Array, source: DataType) -> pa.Array:
                 _inner_text(keys, source.key), arrow, _inner_text(items, source.value), ""
             )
             return _enclosed("{", pc.binary_join(pa.ListArray.from_arrays(offsets, pairs), ", "), "}")
-    assert isinstance(source, RowType)
+    assert isinstance(source, t.RowType)
     texts = [_inner_text(array.field(at), f.type) for at, f in enumerate(source.fields)]
     joined = pc.binary_join_element_wise(*texts, ", ") if texts else pa.repeat(pa.scalar(""), len(array))
     return pc.if_else(pc.is_null(array), pa.scalar(None, pa.string()), _enclosed("{", joined, "}"))
 
 
-def _inner_text(array: pa.Array, source: DataType) -> pa.Array:
+def _inner_text(array: pa.Array, source: t.DataType) -> pa.Array:
     text = _nested_text(array, source) if isinstance(source, NESTED) else cast_array(array, source, STRING)
     return pc.fill_null(text, "null")
 

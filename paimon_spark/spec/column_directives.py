@@ -10,17 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from paimon_spark.errors import SchemaError
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BinaryType,
-    BlobType,
-    DataField,
-    DataType,
-    MapType,
-    VarBinaryType,
-    VectorType,
-    holds_blobs,
-)
+from paimon_spark.spec import data_types as t
 
 _BLOBS = {
     "__BLOB_VIEW_FIELD": "blob-view-field",
@@ -29,12 +19,12 @@ _BLOBS = {
 }
 _VECTOR = "__VECTOR_FIELD"
 _OLD_KEYS = {"blob-descriptor-field": "blob.stored-descriptor-fields"}
-_BYTES = (BinaryType, VarBinaryType, BlobType)
+_BYTES = (t.BinaryType, t.VarBinaryType, t.BlobType)
 
 
 def with_directives(
-    fields: Sequence[DataField], options: dict[str, str]
-) -> tuple[tuple[DataField, ...], dict[str, str]]:
+    fields: Sequence[t.DataField], options: dict[str, str]
+) -> tuple[tuple[t.DataField, ...], dict[str, str]]:
     """Return the columns and options of a new table, with what comments say.
 
     Raises:
@@ -44,7 +34,7 @@ def with_directives(
     return tuple(with_directive(field, changed) for field in fields), changed
 
 
-def with_directive(field: DataField, options: dict[str, str]) -> DataField:
+def with_directive(field: t.DataField, options: dict[str, str]) -> t.DataField:
     """Return a new column as its comment says; options are changed.
 
     Raises:
@@ -75,12 +65,12 @@ def is_directive(comment: str | None) -> bool:
     return (comment or "").strip().startswith(("__BLOB", "__VECTOR"))
 
 
-def forget_options(field: DataField, options: dict[str, str]) -> None:
+def forget_options(field: t.DataField, options: dict[str, str]) -> None:
     """Take a dropped BLOB or VECTOR column out of the options that name such columns."""
     keys: tuple[str, ...] = ()
-    if holds_blobs(field.type):
+    if t.holds_blobs(field.type):
         keys = (*_BLOBS.values(), *_OLD_KEYS.values())
-    elif isinstance(field.type, VectorType):
+    elif isinstance(field.type, t.VectorType):
         keys = ("vector-field",)
         options.pop(f"field.{field.name}.vector-dim", None)
     for key in keys:
@@ -94,7 +84,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _vector(field: DataField, mark: str, semicolon: str, dimension: str) -> DataType:
+def _vector(field: t.DataField, mark: str, semicolon: str, dimension: str) -> t.DataType:
     if mark != _VECTOR:
         raise SchemaError(
             f"Unsupported VECTOR directive in column comment: '{field.description}'. Supported directive is "
@@ -106,29 +96,29 @@ def _vector(field: DataField, mark: str, semicolon: str, dimension: str) -> Data
         )
     if not dimension.isdigit() or int(dimension) < 1:
         raise SchemaError(f"Expected an integer dimension after '{_VECTOR};', but got: '{dimension}'.")
-    if not isinstance(field.type, ArrayType):
+    if not isinstance(field.type, t.ArrayType):
         raise SchemaError(
             f"Column {field.name} declared with a VECTOR directive must be of ARRAY type, but was {field.type.sql()}."
         )
-    return VectorType(field.type.element, int(dimension), nullable=field.type.nullable)
+    return t.VectorType(field.type.element, int(dimension), nullable=field.type.nullable)
 
 
-def _blob(field: DataField, key: str) -> DataType:
+def _blob(field: t.DataField, key: str) -> t.DataType:
     kind = field.type
-    if isinstance(kind, ArrayType | MapType) and key != "blob-field":
-        what = "ARRAY<BLOB>" if isinstance(kind, ArrayType) else "MAP<X, BLOB>"
+    if isinstance(kind, t.ArrayType | t.MapType) and key != "blob-field":
+        what = "ARRAY<BLOB>" if isinstance(kind, t.ArrayType) else "MAP<X, BLOB>"
         raise SchemaError(
             f"Column {field.name} declared with '{key}' must be of BYTES, BINARY or BLOB type, but was {kind.sql()}. "
             f"{what} is only supported by 'blob-field'."
         )
-    if isinstance(kind, ArrayType) and isinstance(kind.element, _BYTES):
-        return replace(kind, element=BlobType(nullable=kind.element.nullable))
-    if isinstance(kind, MapType) and isinstance(kind.value, _BYTES):
-        return replace(kind, value=BlobType(nullable=kind.value.nullable))
+    if isinstance(kind, t.ArrayType) and isinstance(kind.element, _BYTES):
+        return replace(kind, element=t.BlobType(nullable=kind.element.nullable))
+    if isinstance(kind, t.MapType) and isinstance(kind.value, _BYTES):
+        return replace(kind, value=t.BlobType(nullable=kind.value.nullable))
     if not isinstance(kind, _BYTES):
         raise SchemaError(
             f"Column {field.name} declared with a BLOB directive must be of BYTES, BINARY, BLOB, ARRAY<BYTES>, "
             "ARRAY<BINARY> or ARRAY<BLOB> type, or a supported MAP<X, BYTES/BINARY/BLOB> type, but was "
             f"{kind.sql()}."
         )
-    return BlobType(nullable=kind.nullable)
+    return t.BlobType(nullable=kind.nullable)

@@ -14,28 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    BinaryType,
-    BlobType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
+from paimon_spark.spec import data_types as t
 
-_BITS = {TinyIntType: 8, SmallIntType: 16, IntType: 32, BigIntType: 64}
+_BITS = {t.TinyIntType: 8, t.SmallIntType: 16, t.IntType: 32, t.BigIntType: 64}
 _EXACT = Context(prec=400, rounding=ROUND_FLOOR)
 _MAX_EXPONENT = 308
 
@@ -67,7 +48,7 @@ class Clock:
     offset_seconds: int | None = None
 
 
-def fit_literal(value: Any, data_type: DataType, time_zone: tzinfo | None) -> Fitted:
+def fit_literal(value: Any, data_type: t.DataType, time_zone: tzinfo | None) -> Fitted:
     """The literal as a value of the column's type.
 
     Args:
@@ -81,31 +62,31 @@ def fit_literal(value: Any, data_type: DataType, time_zone: tzinfo | None) -> Fi
     if value is None:
         return Fitted(None)
     match data_type:
-        case BooleanType() if isinstance(value, bool):
+        case t.BooleanType() if isinstance(value, bool):
             return Fitted(value)
-        case CharType() | VarCharType() if isinstance(value, str):
+        case t.CharType() | t.VarCharType() if isinstance(value, str):
             return Fitted(value)
-        case BinaryType() | VarBinaryType() | BlobType() if isinstance(value, bytes | str):
+        case t.BinaryType() | t.VarBinaryType() | t.BlobType() if isinstance(value, bytes | str):
             return Fitted(value.encode("utf-8") if isinstance(value, str) else value)
-        case TinyIntType() | SmallIntType() | IntType() | BigIntType():
+        case t.TinyIntType() | t.SmallIntType() | t.IntType() | t.BigIntType():
             if isinstance(value, float) and not math.isfinite(value):
                 return _beyond(value)
             limit = 2 ** (_BITS[type(data_type)] - 1)
             return _fit_number(_number(value), 0, -limit, limit - 1, as_int=True)
-        case DecimalType():
+        case t.DecimalType():
             if isinstance(value, float) and not math.isfinite(value):
                 return _beyond(value)
             most = 10**data_type.precision - 1
             return _fit_number(_number(value), data_type.scale, -most, most, as_int=False)
-        case FloatType() | DoubleType():
+        case t.FloatType() | t.DoubleType():
             return Fitted(_float(value))
-        case DateType():
+        case t.DateType():
             return _fit_date(value)
-        case TimeType():
+        case t.TimeType():
             return _fit_time(value)
-        case TimestampType():
+        case t.TimestampType():
             return _fit_timestamp(value, data_type.precision, None, time_zone)
-        case LocalZonedTimestampType():
+        case t.LocalZonedTimestampType():
             return _fit_timestamp(value, data_type.precision, UTC, time_zone)
     raise LiteralError("values of this type do not compare with it")
 

@@ -11,28 +11,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SchemaError
 from paimon_spark.options import CoreOptions
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.cast_rules import NUMBERS
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BlobType,
-    BooleanType,
-    DataType,
-    GeographyType,
-    GeometryType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    TimestampType,
-    TimeType,
-    VarBinaryType,
-    VarCharType,
-    VariantType,
-    VectorType,
-    contains_type,
-    holds_blobs,
-    nested_types,
-)
 from paimon_spark.spec.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -108,7 +88,7 @@ def _validate_partial_update(schema: TableSchema) -> None:
                 raise OptionError(_PK_ERROR.format(key, name))
         for name in ordering:
             data_type = schema.field(name).type
-            if contains_type(data_type, BlobType):
+            if t.contains_type(data_type, t.BlobType):
                 raise OptionError(
                     f"Field '{name}' with type {data_type} cannot be used as a sequence-group ordering field "
                     f"in option '{key}'."
@@ -153,35 +133,37 @@ def _function(schema: TableSchema, name: str) -> str | None:
     return function if function is not None else options.value("fields.default-aggregate-function")
 
 
-def _is_rows(data_type: DataType) -> bool:
-    return isinstance(data_type, ArrayType) and isinstance(data_type.element, RowType)
+def _is_rows(data_type: t.DataType) -> bool:
+    return isinstance(data_type, t.ArrayType) and isinstance(data_type.element, t.RowType)
 
 
-def _is_keyed_rows(data_type: DataType) -> bool:
-    value = data_type.value if isinstance(data_type, MapType) else None
-    return isinstance(value, RowType) and len(value.fields) >= 2
+def _is_keyed_rows(data_type: t.DataType) -> bool:
+    value = data_type.value if isinstance(data_type, t.MapType) else None
+    return isinstance(value, t.RowType) and len(value.fields) >= 2
 
 
-def _is_comparable(data_type: DataType) -> bool:
-    return not isinstance(data_type, ArrayType | MapType | MultisetType | RowType | VariantType | VectorType | BlobType)
+def _is_comparable(data_type: t.DataType) -> bool:
+    return not isinstance(
+        data_type, t.ArrayType | t.MapType | t.MultisetType | t.RowType | t.VariantType | t.VectorType | t.BlobType
+    )
 
 
-def _is_string(data_type: DataType) -> bool:
-    return isinstance(data_type, VarCharType) and data_type.length == VarCharType.MAX
+def _is_string(data_type: t.DataType) -> bool:
+    return isinstance(data_type, t.VarCharType) and data_type.length == t.VarCharType.MAX
 
 
-def _is_binary(data_type: DataType) -> bool:
-    return isinstance(data_type, VarBinaryType)
+def _is_binary(data_type: t.DataType) -> bool:
+    return isinstance(data_type, t.VarBinaryType)
 
 
-def _any(data_type: DataType) -> bool:
+def _any(data_type: t.DataType) -> bool:
     return True
 
 
-_FUNCTIONS: dict[str, tuple[Callable[[DataType], bool], str]] = {
-    **dict.fromkeys(("sum", "product"), (lambda t: isinstance(t, NUMBERS), "a numeric type")),
+_FUNCTIONS: dict[str, tuple[Callable[[t.DataType], bool], str]] = {
+    **dict.fromkeys(("sum", "product"), (lambda kind: isinstance(kind, NUMBERS), "a numeric type")),
     **dict.fromkeys(("max", "min"), (_is_comparable, "a comparable type")),
-    **dict.fromkeys(("bool_and", "bool_or"), (lambda t: isinstance(t, BooleanType), "BOOLEAN")),
+    **dict.fromkeys(("bool_and", "bool_or"), (lambda kind: isinstance(kind, t.BooleanType), "BOOLEAN")),
     **dict.fromkeys(("rbm32", "rbm64", "hll_sketch", "theta_sketch"), (_is_binary, "VARBINARY")),
     **dict.fromkeys(("nested_update", "nested_partial_update"), (_is_rows, "ARRAY<ROW>")),
     **dict.fromkeys(
@@ -192,8 +174,8 @@ _FUNCTIONS: dict[str, tuple[Callable[[DataType], bool], str]] = {
         (_any, "any type"),
     ),
     "listagg": (_is_string, "STRING (unbounded VARCHAR)"),
-    "collect": (lambda t: isinstance(t, ArrayType), "ARRAY"),
-    "merge_map": (lambda t: isinstance(t, MapType), "MAP"),
+    "collect": (lambda kind: isinstance(kind, t.ArrayType), "ARRAY"),
+    "merge_map": (lambda kind: isinstance(kind, t.MapType), "MAP"),
     "merge_map_with_keytime": (_is_keyed_rows, "MAP<K, ROW> with at least 2 fields in the ROW"),
 }
 
@@ -330,18 +312,18 @@ def validate_formats(schema: TableSchema) -> None:
                 )
 
 
-def _all_types(data_type: DataType) -> Iterator[DataType]:
+def _all_types(data_type: t.DataType) -> Iterator[t.DataType]:
     yield data_type
-    for inner in nested_types(data_type):
+    for inner in t.nested_types(data_type):
         yield from _all_types(inner)
 
 
-def _timestamp_precision(data_type: DataType) -> int:
-    return data_type.precision if isinstance(data_type, TimestampType | LocalZonedTimestampType) else -1
+def _timestamp_precision(data_type: t.DataType) -> int:
+    return data_type.precision if isinstance(data_type, t.TimestampType | t.LocalZonedTimestampType) else -1
 
 
-def _problem(file_format: str, data_type: DataType) -> str | None:
-    if isinstance(data_type, GeometryType | GeographyType) and file_format != "parquet":
+def _problem(file_format: str, data_type: t.DataType) -> str | None:
+    if isinstance(data_type, t.GeometryType | t.GeographyType) and file_format != "parquet":
         return f"Geometry and geography columns require 'file.format'='parquet', but was '{file_format}'."
     if file_format == "avro":
         if _timestamp_precision(data_type) > 6:
@@ -349,13 +331,13 @@ def _problem(file_format: str, data_type: DataType) -> str | None:
                 f"Avro does not support TIMESTAMP type with precision: {_timestamp_precision(data_type)}, "
                 "it only supports precision less than 6."
             )
-        if isinstance(data_type, TimeType) and data_type.precision > 3:
+        if isinstance(data_type, t.TimeType) and data_type.precision > 3:
             return (
                 f"Avro does not support TIME type with precision: {data_type.precision}, "
                 "it only supports precision less than 3."
             )
     # ORC: BINARY(n) and VARBINARY(n) are written as BYTES, MULTISET as MAP
-    if file_format == "orc" and isinstance(data_type, VariantType | VectorType):
+    if file_format == "orc" and isinstance(data_type, t.VariantType | t.VectorType):
         return f"Unsupported type: {data_type}."
     return None
 
@@ -372,7 +354,7 @@ def validate_blobs(schema: TableSchema) -> None:
     """
     _validate_named(schema)
     _validate_managed(schema)
-    blobs = [field.name for field in schema.fields if holds_blobs(field.type)]
+    blobs = [field.name for field in schema.fields if t.holds_blobs(field.type)]
     if not blobs:
         return
     if not schema.primary_keys and not schema.core_options.data_evolution_enabled:
@@ -386,17 +368,17 @@ def validate_blobs(schema: TableSchema) -> None:
 def _validate_named(schema: TableSchema) -> None:
     options = schema.core_options
     for field in schema.fields:
-        if contains_type(field.type, BlobType) and not holds_blobs(field.type):
+        if t.contains_type(field.type, t.BlobType) and not t.holds_blobs(field.type):
             raise SchemaError(
                 f"Field '{field.name}' has unsupported nested BLOB type {field.type}. BLOB is only supported as a "
                 "top-level BLOB, ARRAY<BLOB>, or MAP<X, BLOB> field."
             )
     for name in options.names("blob-field"):
-        if not schema.has_field(name) or not holds_blobs(schema.field(name).type):
+        if not schema.has_field(name) or not t.holds_blobs(schema.field(name).type):
             raise OptionError(f"Field '{name}' in 'blob-field' must be a {_WHAT} field in table schema.")
     for key in ("blob-descriptor-field", "blob-view-field"):
         for name in options.names(key):
-            if not schema.has_field(name) or not isinstance(schema.field(name).type, BlobType):
+            if not schema.has_field(name) or not isinstance(schema.field(name).type, t.BlobType):
                 raise OptionError(
                     f"Field '{name}' in '{key}' must be a BLOB field in table schema. ARRAY<BLOB> and MAP<X, BLOB> are "
                     "only supported by 'blob-field'."

@@ -7,19 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spec.data_types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    LocalZonedTimestampType,
-    TimestampType,
-    TimeType,
-    VarBinaryType,
-)
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.java_text import (
     date_text,
     day_millis,
@@ -69,7 +57,7 @@ def unescape_path_name(name: str) -> str:
 
 def partition_value_text(
     value: Any,
-    data_type: DataType,
+    data_type: t.DataType,
     *,
     legacy: bool,
     default_name: str = DEFAULT_PARTITION_NAME,
@@ -93,28 +81,28 @@ def partition_value_text(
     return text if text.strip(_JAVA_BLANKS) else default_name
 
 
-def _value_text(value: Any, data_type: DataType, *, legacy: bool, time_zone: tzinfo | None) -> str:
+def _value_text(value: Any, data_type: t.DataType, *, legacy: bool, time_zone: tzinfo | None) -> str:
     match data_type:
-        case BooleanType():
+        case t.BooleanType():
             return "true" if value else "false"
-        case FloatType():
+        case t.FloatType():
             return float_text(value)
-        case DoubleType():
+        case t.DoubleType():
             return double_text(value)
-        case DecimalType():
+        case t.DecimalType():
             return f"{value:.{data_type.scale}f}"
-        case DateType():
+        case t.DateType():
             return str(epoch_days(value)) if legacy else date_text(epoch_days(value))
-        case TimeType():
+        case t.TimeType():
             return str(day_millis(value)) if legacy else time_text(day_millis(value), data_type.precision)
-        case TimestampType() | LocalZonedTimestampType():
+        case t.TimestampType() | t.LocalZonedTimestampType():
             nanos = epoch_nanos(value, data_type)
             if legacy:
                 return local_date_time_text(nanos)
-            if isinstance(data_type, LocalZonedTimestampType):
+            if isinstance(data_type, t.LocalZonedTimestampType):
                 nanos += local_offset_seconds(nanos, time_zone) * 1_000_000_000
             return timestamp_text(nanos, data_type.precision)
-        case BinaryType() | VarBinaryType():
+        case t.BinaryType() | t.VarBinaryType():
             if legacy:
                 raise UnsupportedError(
                     f"Partition columns of type {data_type} have no stable directory names. "
@@ -133,7 +121,7 @@ def local_offset_seconds(nanos: int, time_zone: tzinfo | None = None) -> int:
 
 def partition_path(
     keys: Sequence[str],
-    types: Sequence[DataType],
+    types: Sequence[t.DataType],
     values: Sequence[Any],
     *,
     legacy: bool,

@@ -12,17 +12,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import CorruptTableError, SchemaError
 from paimon_spark.options import CoreOptions
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    duplicate_names,
-    holds_blobs,
-    walk_fields,
-)
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
 from paimon_spark.spec.table_kind import BucketMode as BucketMode
 from paimon_spark.spec.table_kind import TableKind, table_kind
@@ -62,7 +52,7 @@ class TableSchema:
 
     version: int
     id: int
-    fields: tuple[DataField, ...]
+    fields: tuple[t.DataField, ...]
     highest_field_id: int
     partition_keys: tuple[str, ...]
     primary_keys: tuple[str, ...]
@@ -71,7 +61,7 @@ class TableSchema:
     time_millis: int = 0
     unknown: dict[str, Any] = field(default_factory=dict)
     _core_options: CoreOptions = field(init=False, repr=False, compare=False)
-    _by_name: dict[str, DataField] = field(init=False, repr=False, compare=False)
+    _by_name: dict[str, t.DataField] = field(init=False, repr=False, compare=False)
     _kind: TableKind | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
@@ -97,7 +87,7 @@ class TableSchema:
             values.fail("'fields' is missing")
         try:
             fields = parse_fields(values.rest.pop("fields"))
-            RowType(fields)  # names are there and unique
+            t.RowType(fields)  # names are there and unique
             check_field_ids(fields)
         except SchemaError as error:
             raise CorruptTableError(f"Cannot read the schema file: {error}", path=path) from None
@@ -153,11 +143,11 @@ class TableSchema:
         return tuple(f.name for f in self.fields)
 
     @property
-    def value_fields(self) -> tuple[DataField, ...]:
+    def value_fields(self) -> tuple[t.DataField, ...]:
         """Columns of a value row: all columns of the table, key and partition columns included."""
         return self.fields
 
-    def field(self, name: str) -> DataField:
+    def field(self, name: str) -> t.DataField:
         """The column with this name.
 
         Raises:
@@ -172,7 +162,7 @@ class TableSchema:
         """Whether there is a column with this name."""
         return name in self._by_name
 
-    def project(self, names: Sequence[str]) -> tuple[DataField, ...]:
+    def project(self, names: Sequence[str]) -> tuple[t.DataField, ...]:
         """The columns with these names, in their order.
 
         Raises:
@@ -181,7 +171,7 @@ class TableSchema:
         return tuple(self.field(name) for name in names)
 
     @property
-    def partition_fields(self) -> tuple[DataField, ...]:
+    def partition_fields(self) -> tuple[t.DataField, ...]:
         """The partition columns, in partition key order."""
         return self.project(self.partition_keys)
 
@@ -210,7 +200,7 @@ class TableSchema:
         """BLOB columns of a table with primary keys whose values lie in managed blob files; rows hold descriptors."""
         if not self.primary_keys:
             return frozenset()
-        blobs = {field.name for field in self.fields if holds_blobs(field.type)}
+        blobs = {field.name for field in self.fields if t.holds_blobs(field.type)}
         return frozenset(blobs - self._core_options.inline_blob_fields)
 
     @property
@@ -247,21 +237,21 @@ class TableSchema:
         return replace(self, options=dict(options))
 
 
-def check_field_ids(fields: Sequence[DataField]) -> None:
+def check_field_ids(fields: Sequence[t.DataField]) -> None:
     """Refuse columns in which two fields, nested ones included, have one id.
 
     Raises:
         SchemaError: An id is there twice.
     """
     seen: set[int] = set()
-    for data_field in walk_fields(fields):
+    for data_field in t.walk_fields(fields):
         if data_field.id in seen:
             raise SchemaError(f"Broken schema, field id {data_field.id} is duplicated.")
         seen.add(data_field.id)
 
 
 def create_schema(
-    fields: Sequence[DataField],
+    fields: Sequence[t.DataField],
     primary_keys: Sequence[str] = (),
     partition_keys: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
@@ -295,7 +285,7 @@ def create_schema(
     names = [f.name for f in fields]
     _check_keys(names, partition_keys, "Partition key constraint", "partition fields")
     _check_keys(names, primary_keys, "Primary key constraint", "primary key constraint")
-    if twice := duplicate_names(names):
+    if twice := t.duplicate_names(names):
         raise SchemaError(f"Table column {names} must not contain duplicate fields. Found: {twice}")
     nullable_key = bool(CoreOptions(kept).value("primary-key.nullable"))
     normal = tuple(
@@ -325,13 +315,13 @@ def _keys_of_option(options: dict[str, str], key: str, given: Sequence[str], nou
 
 
 def _check_keys(names: Sequence[str], keys: Sequence[str], constraint: str, noun: str) -> None:
-    if twice := duplicate_names(keys):
+    if twice := t.duplicate_names(keys):
         raise SchemaError(f"{constraint} {list(keys)} must not contain duplicate columns. Found: {twice}")
     if not set(keys) <= set(names):
         raise SchemaError(f"Table column {list(names)} should include all {noun} {list(keys)}")
 
 
-def assign_field_ids(fields: Sequence[DataField], first_id: int = 0) -> tuple[tuple[DataField, ...], int]:
+def assign_field_ids(fields: Sequence[t.DataField], first_id: int = 0) -> tuple[tuple[t.DataField, ...], int]:
     """The fields with ids given anew, and the highest id given.
 
     Java: ``Schema.Builder`` numbers a column before what is inside it, but ``ReassignFieldId`` a ROW's field after it.
@@ -350,27 +340,27 @@ class FieldNumbering:
     def __init__(self, last: int) -> None:
         self.last = last
 
-    def column(self, data_field: DataField) -> DataField:
+    def column(self, data_field: t.DataField) -> t.DataField:
         """A column with an id, then what is inside it."""
         self.last += 1
         field_id = self.last
         return replace(data_field, id=field_id, type=self.type(data_field.type))
 
-    def nested_field(self, data_field: DataField) -> DataField:
+    def nested_field(self, data_field: t.DataField) -> t.DataField:
         """A field with an id behind those of what is inside it."""
         data_type = self.type(data_field.type)
         self.last += 1
         return replace(data_field, id=self.last, type=data_type)
 
-    def type(self, data_type: DataType) -> DataType:
+    def type(self, data_type: t.DataType) -> t.DataType:
         """A type with ids for the fields of its ROWs."""
         match data_type:
-            case ArrayType() | MultisetType():
+            case t.ArrayType() | t.MultisetType():
                 return replace(data_type, element=self.type(data_type.element))
-            case MapType():
+            case t.MapType():
                 key = self.type(data_type.key)
                 return replace(data_type, key=key, value=self.type(data_type.value))
-            case RowType():
+            case t.RowType():
                 return replace(data_type, fields=tuple(self.nested_field(f) for f in data_type.fields))
         return data_type
 

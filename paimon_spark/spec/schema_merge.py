@@ -11,27 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.errors import SchemaChangeError
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.cast_rules import can_cast, same_type
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BinaryType,
-    CharType,
-    DataField,
-    DataType,
-    DecimalType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    TimestampType,
-    TimeType,
-    VarBinaryType,
-    VarCharType,
-)
 from paimon_spark.spec.schema import FieldNumbering, TableSchema
 
-_WITH_LENGTH = (CharType, VarCharType, BinaryType, VarBinaryType)
-_WITH_PRECISION = (TimeType, TimestampType, LocalZonedTimestampType)
+_WITH_LENGTH = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
+_WITH_PRECISION = (t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +31,10 @@ class MergeRules:
 
 def merge_columns(
     schema: TableSchema,
-    columns: Sequence[DataField],
+    columns: Sequence[t.DataField],
     rules: MergeRules,
     *,
-    shown_as: Callable[[DataType], DataType | None] = lambda _: None,
+    shown_as: Callable[[t.DataType], t.DataType | None] = lambda _: None,
 ) -> TableSchema:
     """Return the next schema, or the same one where the columns bring nothing new.
 
@@ -76,7 +61,7 @@ def merge_columns(
     )
 
 
-def _check_positions(schema: TableSchema, fields: Sequence[DataField]) -> None:
+def _check_positions(schema: TableSchema, fields: Sequence[t.DataField]) -> None:
     for what, names in (
         ("primary key", schema.primary_keys),
         ("partition column", schema.partition_keys),
@@ -95,11 +80,11 @@ def _check_positions(schema: TableSchema, fields: Sequence[DataField]) -> None:
 class _Merge:
     rules: MergeRules
     numbering: FieldNumbering
-    shown_as: Callable[[DataType], DataType | None]
+    shown_as: Callable[[t.DataType], t.DataType | None]
 
     def row(
-        self, base: Sequence[DataField], update: Sequence[DataField], path: tuple[str, ...]
-    ) -> tuple[DataField, ...]:
+        self, base: Sequence[t.DataField], update: Sequence[t.DataField], path: tuple[str, ...]
+    ) -> tuple[t.DataField, ...]:
         given = {field.name.lower(): field for field in update}
         merged = [
             replace(field, type=self.type(field.type, given[field.name.lower()].type, (*path, field.name)))
@@ -114,18 +99,18 @@ class _Merge:
             merged.append(replace(numbered, type=numbered.type.with_nullable(True)))
         return tuple(merged)
 
-    def type(self, base: DataType, update: DataType, path: tuple[str, ...]) -> DataType:
+    def type(self, base: t.DataType, update: t.DataType, path: tuple[str, ...]) -> t.DataType:
         if same_type(base, update):
             return base
         match base, update:
-            case RowType(), RowType():
+            case t.RowType(), t.RowType():
                 return replace(base, fields=self.row(base.fields, update.fields, path))
-            case MapType(), MapType():
+            case t.MapType(), t.MapType():
                 key = self.type(base.key, update.key, (*path, "key"))
                 return replace(base, key=key, value=self.type(base.value, update.value, (*path, "value")))
-            case ArrayType(), ArrayType():
+            case t.ArrayType(), t.ArrayType():
                 return replace(base, element=self.type(base.element, update.element, (*path, "element")))
-            case MultisetType(), MultisetType():
+            case t.MultisetType(), t.MultisetType():
                 return replace(base, element=self.type(base.element, update.element, (*path, "element")))
         if not self.rules.widen:
             return base
@@ -141,9 +126,9 @@ class _Merge:
             + ("." if self.rules.explicit else ", or allow it by 'write.merge-schema.explicit-cast' = 'true'.")
         )
 
-    def _wider(self, base: DataType, update: DataType) -> DataType | None:
+    def _wider(self, base: t.DataType, update: t.DataType) -> t.DataType | None:
         """The type that holds both; None where there is none."""
-        if isinstance(base, DecimalType) and isinstance(update, DecimalType):
+        if isinstance(base, t.DecimalType) and isinstance(update, t.DecimalType):
             same_scale = base.scale == update.scale
             return replace(base, precision=max(base.precision, update.precision)) if same_scale else None
         if not can_cast(base.with_nullable(True), update.with_nullable(True), explicit=self.rules.explicit):

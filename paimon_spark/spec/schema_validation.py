@@ -8,21 +8,8 @@ from __future__ import annotations
 
 from paimon_spark.errors import DataError, OptionError, SchemaError
 from paimon_spark.options import OPTIONS, CoreOptions, find_option
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.casts import cast_default
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BigIntType,
-    GeographyType,
-    GeometryType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    TimestampType,
-    VariantType,
-    VectorType,
-)
 from paimon_spark.spec.file_index.writer import validate_index_settings
 from paimon_spark.spec.file_locations import validate_file_location
 from paimon_spark.spec.option_validation import (
@@ -35,8 +22,10 @@ from paimon_spark.spec.option_validation import (
 from paimon_spark.spec.schema import TableSchema, check_field_ids
 from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SYSTEM_FIELD_NAMES
 
-_NO_KEY_TYPES = (*(MapType, ArrayType, RowType, MultisetType, VectorType, VariantType, GeometryType, GeographyType),)
-_NO_BUCKET_KEY_TYPES = (ArrayType, MultisetType, MapType, RowType)
+_NO_KEY_TYPES = (
+    *(t.MapType, t.ArrayType, t.RowType, t.MultisetType, t.VectorType, t.VariantType, t.GeometryType, t.GeographyType),
+)
+_NO_BUCKET_KEY_TYPES = (t.ArrayType, t.MultisetType, t.MapType, t.RowType)
 _PAIMON_07_VERSION = 1
 
 
@@ -83,7 +72,7 @@ def _validate_option_values(options: CoreOptions) -> None:
 def _validate_columns(schema: TableSchema) -> None:
     if not schema.fields:
         raise SchemaError("A table needs at least one column.")
-    RowType(schema.fields)
+    t.RowType(schema.fields)
     check_field_ids(schema.fields)
     for field in schema.fields:
         if field.name in SYSTEM_FIELD_NAMES:
@@ -160,7 +149,7 @@ def _validate_fields_options(schema: TableSchema) -> None:
         for name in names:
             if not schema.has_field(name):
                 raise OptionError(f"Field {name} can not be found in table schema. It is named by option '{key}'.")
-        if len(segments) > 3 and len(names) == 1 and isinstance(schema.field(names[0]).type, RowType):
+        if len(segments) > 3 and len(names) == 1 and isinstance(schema.field(names[0]).type, t.RowType):
             raise OptionError(f"Nested-field path is not supported on ROW field '{names[0]}': {key}")
 
 
@@ -224,7 +213,7 @@ def _validate_record_level_expire(schema: TableSchema) -> None:
     if not schema.has_field(name):
         raise OptionError(f"Can not find time field {name} for record level expire.")
     data_type = schema.field(name).type
-    if not isinstance(data_type, IntType | BigIntType | TimestampType | LocalZonedTimestampType):
+    if not isinstance(data_type, t.IntType | t.BigIntType | t.TimestampType | t.LocalZonedTimestampType):
         raise OptionError(
             "The record level time field type should be one of INT, BIGINT, or TIMESTAMP, "
             f"but field type is {data_type}."
@@ -282,7 +271,7 @@ def _validate_vector_files(schema: TableSchema) -> None:
     options = schema.core_options
     if options.value("vector.file.format") is None:
         return
-    vectors = [field.name for field in schema.fields if isinstance(field.type, VectorType)]
+    vectors = [field.name for field in schema.fields if isinstance(field.type, t.VectorType)]
     if len(vectors) == len(schema.fields):
         raise SchemaError("Table with VECTOR type column must have other normal columns.")
     if set(vectors) & set(schema.partition_keys):
@@ -309,7 +298,7 @@ def _validate_others(schema: TableSchema) -> None:
     for name in options.names("vector-field"):
         if not schema.has_field(name):
             raise OptionError("Some of the columns specified as vector-field are unknown.")
-        if not isinstance(schema.field(name).type, VectorType):
+        if not isinstance(schema.field(name).type, t.VectorType):
             raise OptionError(
                 f"Field name[{name}] is configured as vector-field so the type must be vector, "
                 f"but it is {schema.field(name).type}"

@@ -25,18 +25,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    IntType,
-    MapType,
-    SmallIntType,
-    TinyIntType,
-    VarCharType,
-)
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.filter_literals import (
     Fitted,
     LiteralError,
@@ -83,7 +72,7 @@ _PIECES: Final = re.compile(
     rf"'[^']*'|`[^`]*`|\bIN\s*\((?P<list>\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)*+)\)", re.ASCII | re.IGNORECASE
 )
 _LITERALS: Final = re.compile(_LITERAL)
-_INTEGERS: Final = (TinyIntType, SmallIntType, IntType, BigIntType)
+_INTEGERS: Final = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 _ELSEWHERE: Final = ("--", "/*", "\\", '"', f":{PLACEHOLDER}")
 _RAW_TEXT: Final = re.compile(r"\b[rRxXbB]'")
 
@@ -97,7 +86,9 @@ class FilterDialect(Spark):  # type: ignore[misc]
         STRING_ESCAPES: tuple[str, ...] = ("\\", "'")
 
 
-def parse_filter(sql: str, schema: TableSchema | Sequence[DataField], *, time_zone: tzinfo | None = None) -> Predicate:
+def parse_filter(
+    sql: str, schema: TableSchema | Sequence[t.DataField], *, time_zone: tzinfo | None = None
+) -> Predicate:
     """The predicate that an SQL condition states about the columns of a table.
 
     Args:
@@ -125,7 +116,7 @@ def parse_filter(sql: str, schema: TableSchema | Sequence[DataField], *, time_zo
 
 class _Translator:
     def __init__(
-        self, sql: str, fields: Sequence[DataField], time_zone: tzinfo | None, lists: Sequence[list[str]]
+        self, sql: str, fields: Sequence[t.DataField], time_zone: tzinfo | None, lists: Sequence[list[str]]
     ) -> None:
         self._sql = sql
         self._fields = fields
@@ -155,7 +146,7 @@ class _Translator:
             case exp.Boolean():
                 return Always(bool(node.this))
             case exp.Column() | exp.Bracket():
-                return Leaf("eq", self._column(node, BooleanType).name, (True,))
+                return Leaf("eq", self._column(node, t.BooleanType).name, (True,))
             case exp.Is():
                 return self._is(node)
             case exp.In():
@@ -189,7 +180,7 @@ class _Translator:
         if any(value and key not in known for key, value in node.args.items()):
             self._refuse(node)
 
-    def _column(self, node: exp.Expression, *types: type[Any]) -> DataField:
+    def _column(self, node: exp.Expression, *types: type[Any]) -> t.DataField:
         node = _bare(node)
         if isinstance(node, exp.Bracket):
             return self._value_of_key(node, *types)
@@ -210,24 +201,24 @@ class _Translator:
             self._refuse(node, f"is a column of type {found[0].type}, which this condition does not take")
         return found[0]
 
-    def _value_of_key(self, node: exp.Bracket, *types: type[Any]) -> DataField:
+    def _value_of_key(self, node: exp.Bracket, *types: type[Any]) -> t.DataField:
         """A column in place of the value that a map has for a key."""
         self._check_parts(node)
         field = self._column(node.this)
         keys = node.expressions
-        if not isinstance(field.type, MapType) or not isinstance(field.type.key, VarCharType) or len(keys) != 1:
+        if not isinstance(field.type, t.MapType) or not isinstance(field.type.key, t.VarCharType) or len(keys) != 1:
             self._refuse(node, "is not the value of a key of a MAP<STRING, …>")
         value = field.type.value
         if types and not isinstance(value, types):
             self._refuse(node, f"is a value of type {value}, which this condition does not take")
-        return DataField(field.id, KeyOfMap(field.name, self._text(keys[0])), value)
+        return t.DataField(field.id, KeyOfMap(field.name, self._text(keys[0])), value)
 
     def _is(self, node: exp.Is) -> Predicate:
         match node.expression:
             case exp.Null():
                 return Leaf("is_null", self._column(node.this).name)
             case exp.Boolean():
-                field = self._column(node.this, BooleanType)
+                field = self._column(node.this, t.BooleanType)
                 return Leaf("eq_null_safe", field.name, (bool(node.expression.this),))
         self._refuse(node)
 
@@ -242,14 +233,14 @@ class _Translator:
         # a literal that no value of the column's type equals decides nothing
         return Leaf("in", field.name, _forms(field, (f.value for f in fitted if f.exact)))
 
-    def _long_list(self, node: exp.In, field: DataField, texts: list[str]) -> Predicate:
+    def _long_list(self, node: exp.In, field: t.DataField, texts: list[str]) -> Predicate:
         try:
             return Leaf("in", field.name, _forms(field, fit_all(texts, field.type, self._time_zone)))
         except LiteralError as error:
             self._refuse(node, f"is a list that cannot be compared with '{field.name}' of type {field.type}: {error}")
 
     def _like(self, node: exp.Like, escape: str) -> Predicate:
-        field = self._column(node.this, CharType, VarCharType)
+        field = self._column(node.this, t.CharType, t.VarCharType)
         if isinstance(_bare(node.expression), exp.Null):
             return Leaf("like", field.name, (None,))
         pattern = self._text(node.expression)
@@ -266,7 +257,7 @@ class _Translator:
             self._refuse(node, "is not a text")
         return value
 
-    def _fit(self, node: exp.Expression, field: DataField) -> Fitted:
+    def _fit(self, node: exp.Expression, field: t.DataField) -> Fitted:
         value = self._literal(node)
         try:
             return fit_literal(value, field.type, self._time_zone)
@@ -343,10 +334,10 @@ def _bare(node: exp.Expression) -> exp.Expression:
     return node
 
 
-def _compare(op: str, field: DataField, literal: Fitted) -> Predicate:
+def _compare(op: str, field: t.DataField, literal: Fitted) -> Predicate:
     """The comparison, made exact where the column's type cannot hold the literal."""
     name, value = field.name, literal.value
-    if isinstance(field.type, CharType) and isinstance(value, str):
+    if isinstance(field.type, t.CharType) and isinstance(value, str):
         return _compare_char(op, name, value, field.type.length)
     if literal.exact:
         return Leaf(op, name, (value,))
@@ -360,9 +351,9 @@ def _compare(op: str, field: DataField, literal: Fitted) -> Predicate:
     return Leaf("le" if op in ("lt", "le") else "gt", name, (value,))
 
 
-def _forms(field: DataField, values: Iterable[Any]) -> tuple[Any, ...]:
+def _forms(field: t.DataField, values: Iterable[Any]) -> tuple[Any, ...]:
     """The values of a list, each once; of a CHAR column in all forms that are equal to one of them."""
-    if isinstance(field.type, CharType):
+    if isinstance(field.type, t.CharType):
         length = field.type.length
         values = (form for v in values for form in (char_forms(v, length) if isinstance(v, str) else (v,)))
     return tuple(dict.fromkeys(values))
@@ -442,14 +433,14 @@ def without_long_lists(sql: str) -> tuple[str, list[list[str]]]:
     return _PIECES.sub(shortened, sql), lists
 
 
-def fit_all(texts: list[str], data_type: DataType, time_zone: tzinfo | None) -> list[Any]:
+def fit_all(texts: list[str], data_type: t.DataType, time_zone: tzinfo | None) -> list[Any]:
     """The values of a column's type that equal one of the literals, in their order.
 
     Raises:
         LiteralError: they do not compare.
     """
     quoted = sum(text.startswith("'") for text in texts)
-    if isinstance(data_type, VarCharType) and quoted == len(texts):
+    if isinstance(data_type, t.VarCharType) and quoted == len(texts):
         return [text[1:-1] for text in texts]
     if isinstance(data_type, _INTEGERS) and not quoted and not any("." in text for text in texts):
         numbers = list(map(int, texts))

@@ -20,26 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, OptionError
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.binary_row import SlotKind, slot_kind
 from paimon_spark.spec.binary_row_decoder import decode_rows
 from paimon_spark.spec.binary_row_encoder import encode_rows
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    BlobType,
-    CharType,
-    DataField,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TinyIntType,
-    VarCharType,
-)
 from paimon_spark.spec.manifest import EMPTY_STATS, SimpleStats
 
 _MAX_CODE_POINT = 0x10FFFF
@@ -153,12 +138,12 @@ def convert_stats(column: SimpleColStats, mode: StatsMode) -> SimpleColStats:
 class _Column:
     """Exact statistics of one column over the batches seen so far."""
 
-    def __init__(self, data_type: DataType, file_format: str, *, counts_only: bool) -> None:
+    def __init__(self, data_type: t.DataType, file_format: str, *, counts_only: bool) -> None:
         kind = slot_kind(data_type)
-        nanos = isinstance(data_type, TimestampType | LocalZonedTimestampType) and data_type.precision > 6
+        nanos = isinstance(data_type, t.TimestampType | t.LocalZonedTimestampType) and data_type.precision > 6
         self._type = to_arrow_type(data_type)
         self._format = file_format
-        self._nested = kind is SlotKind.NESTED or isinstance(data_type, BlobType)
+        self._nested = kind is SlotKind.NESTED or isinstance(data_type, t.BlobType)
         # Java: byte arrays are not compared before 2.1, INT96 never
         self._skip = counts_only or self._nested or kind is SlotKind.BYTES or (nanos and file_format == "parquet")
         self._low: list[pa.Scalar] = []
@@ -213,7 +198,7 @@ def _float_ends(values: npt.NDArray[Any]) -> tuple[float, float]:
 class StatsCollector:
     """Collects the statistics of one file's columns, batch by batch."""
 
-    def __init__(self, fields: Sequence[DataField], modes: Sequence[StatsMode], *, file_format: str) -> None:
+    def __init__(self, fields: Sequence[t.DataField], modes: Sequence[StatsMode], *, file_format: str) -> None:
         """Prepare for rows.
 
         Args:
@@ -262,7 +247,7 @@ Bounds = tuple[pa.Array, pa.Array, pa.Array]
 """Minima, maxima and null counts (int64) of one column, one value per file; null where unknown."""
 
 
-def simple_stats(types: Sequence[DataType], columns: Sequence[SimpleColStats]) -> SimpleStats:
+def simple_stats(types: Sequence[t.DataType], columns: Sequence[SimpleColStats]) -> SimpleStats:
     """Serialize the statistics of all columns (Java: ``SimpleStatsConverter.toBinaryAllMode``).
 
     For key and partition statistics, and for value statistics without ``metadata.stats-dense-store``.
@@ -277,7 +262,9 @@ def simple_stats(types: Sequence[DataType], columns: Sequence[SimpleColStats]) -
     return SimpleStats(minima, maxima, tuple(column.null_count for column in columns))
 
 
-def dense(fields: Sequence[DataField], columns: Sequence[SimpleColStats]) -> tuple[SimpleStats, tuple[str, ...] | None]:
+def dense(
+    fields: Sequence[t.DataField], columns: Sequence[SimpleColStats]
+) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """Serialize the statistics of the columns that have any (Java: ``SimpleStatsConverter.toBinaryDenseMode``).
 
     Returns:
@@ -290,7 +277,7 @@ def dense(fields: Sequence[DataField], columns: Sequence[SimpleColStats]) -> tup
 
 def decode_stats(
     stats: Sequence[SimpleStats],
-    types: Sequence[DataType],
+    types: Sequence[t.DataType],
     *,
     fields: Sequence[int] | None = None,
     path: str | None = None,
@@ -321,8 +308,8 @@ def decode_stats(
 def evolve_stats(
     stats: Sequence[SimpleStats],
     row_counts: pa.Array,
-    file_fields: Sequence[DataField],
-    read_fields: Sequence[DataField],
+    file_fields: Sequence[t.DataField],
+    read_fields: Sequence[t.DataField],
     *,
     stats_cols: Sequence[str] | None = None,
     path: str | None = None,
@@ -371,24 +358,24 @@ def evolve_stats(
     return evolved
 
 
-_INTEGERS = (TinyIntType, SmallIntType, IntType, BigIntType)
+_INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 
 
-def keeps_order(source: DataType, target: DataType) -> bool:
+def keeps_order(source: t.DataType, target: t.DataType) -> bool:
     """Whether every value of `source` is the same value in `target`, so that statistics stay true after the cast."""
     if source.with_nullable(True) == target.with_nullable(True):
         return True
     match source, target:
-        case ((TinyIntType() | SmallIntType() | IntType() | BigIntType()), _) if isinstance(target, _INTEGERS):
+        case ((t.TinyIntType() | t.SmallIntType() | t.IntType() | t.BigIntType()), _) if isinstance(target, _INTEGERS):
             return _INTEGERS.index(type(source)) <= _INTEGERS.index(type(target))
-        case ((CharType() | VarCharType()), (CharType() | VarCharType())):
+        case ((t.CharType() | t.VarCharType()), (t.CharType() | t.VarCharType())):
             return source.length <= target.length
-        case DecimalType(), DecimalType():
+        case t.DecimalType(), t.DecimalType():
             return source.scale == target.scale and source.precision <= target.precision
-        case FloatType(), DoubleType():
+        case t.FloatType(), t.DoubleType():
             return True
-        case TimestampType(), TimestampType():
+        case t.TimestampType(), t.TimestampType():
             return source.precision <= target.precision <= 6  # nanoseconds span fewer years
-        case LocalZonedTimestampType(), LocalZonedTimestampType():
+        case t.LocalZonedTimestampType(), t.LocalZonedTimestampType():
             return source.precision <= target.precision <= 6
     return False

@@ -12,59 +12,31 @@ from itertools import count
 from typing import Any, NoReturn
 
 from paimon_spark.errors import SchemaError
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BlobType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    GeographyType,
-    GeometryType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    VariantType,
-    VectorType,
-)
+from paimon_spark.spec import data_types as t
 
 MAX_NESTING = 100
 """Deeper types are refused: they would only serve to exhaust the stack."""
 
 _PUNCTUATION = frozenset("<>(),.")
-_PLAIN: dict[str, Callable[[], DataType]] = {
-    "STRING": lambda: VarCharType(VarCharType.MAX),
-    "BYTES": lambda: VarBinaryType(VarBinaryType.MAX),
-    "BOOLEAN": BooleanType,
-    "TINYINT": TinyIntType,
-    "SMALLINT": SmallIntType,
-    "INT": IntType,
-    "INTEGER": IntType,
-    "BIGINT": BigIntType,
-    "FLOAT": FloatType,
-    "DATE": DateType,
-    "VARIANT": VariantType,
-    "BLOB": BlobType,
+_PLAIN: dict[str, Callable[[], t.DataType]] = {
+    "STRING": lambda: t.VarCharType(t.VarCharType.MAX),
+    "BYTES": lambda: t.VarBinaryType(t.VarBinaryType.MAX),
+    "BOOLEAN": t.BooleanType,
+    "TINYINT": t.TinyIntType,
+    "SMALLINT": t.SmallIntType,
+    "INT": t.IntType,
+    "INTEGER": t.IntType,
+    "BIGINT": t.BigIntType,
+    "FLOAT": t.FloatType,
+    "DATE": t.DateType,
+    "VARIANT": t.VariantType,
+    "BLOB": t.BlobType,
 }
-_WITH_LENGTH: dict[str, Callable[[int], DataType]] = {
-    "CHAR": CharType,
-    "VARCHAR": VarCharType,
-    "BINARY": BinaryType,
-    "VARBINARY": VarBinaryType,
+_WITH_LENGTH: dict[str, Callable[[int], t.DataType]] = {
+    "CHAR": t.CharType,
+    "VARCHAR": t.VarCharType,
+    "BINARY": t.BinaryType,
+    "VARBINARY": t.VarBinaryType,
 }
 
 
@@ -129,7 +101,8 @@ class _SqlParser:
     def peek(self, *values: str) -> bool:
         ahead = self.tokens[self.at : self.at + len(values)]
         return len(ahead) == len(values) and all(
-            t.kind in ("word", "punctuation") and t.value.upper() == v for t, v in zip(ahead, values, strict=True)
+            token.kind in ("word", "punctuation") and token.value.upper() == v
+            for token, v in zip(ahead, values, strict=True)
         )
 
     def accept(self, *values: str) -> bool:
@@ -154,27 +127,27 @@ class _SqlParser:
             self.fail(f"Invalid integer value {digits[:20]}.")
         return int(digits)
 
-    def parse(self) -> DataType:
+    def parse(self) -> t.DataType:
         result = self.type()
         if self.at < len(self.tokens):
             self.fail(f"Unexpected token: {self.tokens[self.at].value}")
         return result
 
-    def type(self) -> DataType:
+    def type(self) -> t.DataType:
         self.depth += 1
         if self.depth > MAX_NESTING:
             self.fail(f"Types nested deeper than {MAX_NESTING} levels are refused.")
         result = self.by_keyword()
         result = result.with_nullable(self.nullability())
         while self.peek("ARRAY") or self.peek("MULTISET"):  # suffix notation: INT ARRAY
-            result = ArrayType(result) if self.accept("ARRAY") else self.multiset_suffix(result)
+            result = t.ArrayType(result) if self.accept("ARRAY") else self.multiset_suffix(result)
             result = result.with_nullable(self.nullability())
         self.depth -= 1
         return result
 
-    def multiset_suffix(self, element: DataType) -> DataType:
+    def multiset_suffix(self, element: t.DataType) -> t.DataType:
         self.expect("MULTISET")
-        return MultisetType(element)
+        return t.MultisetType(element)
 
     def nullability(self) -> bool:
         if self.accept("NOT", "NULL"):
@@ -182,7 +155,7 @@ class _SqlParser:
         self.accept("NULL")
         return True
 
-    def by_keyword(self) -> DataType:
+    def by_keyword(self) -> t.DataType:
         word = self.take("word").upper()
         if word in _PLAIN:
             return _PLAIN[word]()
@@ -193,16 +166,16 @@ class _SqlParser:
                 return self.decimal()
             case "DOUBLE":
                 self.accept("PRECISION")
-                return DoubleType()
+                return t.DoubleType()
             case "TIME":
                 precision = self.parameter(0)
                 if self.accept("WITHOUT"):
                     self.expect("TIME", "ZONE")
-                return TimeType(precision)
+                return t.TimeType(precision)
             case "TIMESTAMP":
                 return self.timestamp()
             case "TIMESTAMP_LTZ":
-                return LocalZonedTimestampType(self.parameter(6))
+                return t.LocalZonedTimestampType(self.parameter(6))
             case "GEOMETRY" | "GEOGRAPHY":
                 return self.geospatial(word)
             case "ARRAY" | "MULTISET" | "MAP" | "VECTOR" | "ROW":
@@ -217,58 +190,58 @@ class _SqlParser:
         self.expect(")")
         return value
 
-    def decimal(self) -> DataType:
+    def decimal(self) -> t.DataType:
         precision, scale = 10, 0
         if self.accept("("):
             precision = self.take_int()
             if self.accept(","):
                 scale = self.take_int()
             self.expect(")")
-        return DecimalType(precision, scale)
+        return t.DecimalType(precision, scale)
 
-    def timestamp(self) -> DataType:
+    def timestamp(self) -> t.DataType:
         precision = self.parameter(6)
         if self.accept("WITHOUT"):
             self.expect("TIME", "ZONE")
         elif self.accept("WITH"):
             self.expect("LOCAL", "TIME", "ZONE")
-            return LocalZonedTimestampType(precision)
-        return TimestampType(precision)
+            return t.LocalZonedTimestampType(precision)
+        return t.TimestampType(precision)
 
-    def geospatial(self, word: str) -> DataType:
+    def geospatial(self, word: str) -> t.DataType:
         if not self.accept("("):
-            return GeometryType() if word == "GEOMETRY" else GeographyType()
+            return t.GeometryType() if word == "GEOMETRY" else t.GeographyType()
         crs = self.take("word", "text", "name")
         algorithm = "spherical"
         if word == "GEOGRAPHY" and self.accept(","):
             algorithm = self.take("word", "text", "name").lower()
         self.expect(")")
-        return GeometryType(crs) if word == "GEOMETRY" else GeographyType(crs, algorithm)
+        return t.GeometryType(crs) if word == "GEOMETRY" else t.GeographyType(crs, algorithm)
 
-    def nested(self, word: str) -> DataType:
+    def nested(self, word: str) -> t.DataType:
         close = ">"
         if not (word == "ROW" and self.accept("(")):
             self.expect("<")
         else:
             close = ")"
-        result: DataType
+        result: t.DataType
         if word == "ROW":
-            result = RowType(self.row_fields(close))
+            result = t.RowType(self.row_fields(close))
         elif word == "MAP":
             key = self.type()
             self.expect(",")
-            result = MapType(key, self.type())
+            result = t.MapType(key, self.type())
         elif word == "VECTOR":
             element = self.type()
             self.expect(",")
-            result = VectorType(element, self.take_int())
+            result = t.VectorType(element, self.take_int())
         else:
-            result = ArrayType(self.type()) if word == "ARRAY" else MultisetType(self.type())
+            result = t.ArrayType(self.type()) if word == "ARRAY" else t.MultisetType(self.type())
         self.expect(close)
         return result
 
-    def row_fields(self, close: str) -> tuple[DataField, ...]:
-        fields: list[DataField] = []
+    def row_fields(self, close: str) -> tuple[t.DataField, ...]:
+        fields: list[t.DataField] = []
         while not self.peek(close):
             if fields:
                 self.expect(",")
@@ -278,11 +251,11 @@ class _SqlParser:
             description = None
             if self.accept("COMMENT") or (self.at < len(self.tokens) and self.tokens[self.at].kind == "text"):
                 description = self.take("text")
-            fields.append(DataField(field_id, name, data_type, description))
+            fields.append(t.DataField(field_id, name, data_type, description))
         return tuple(fields)
 
 
-def parse_type_sql(text: str) -> DataType:
+def parse_type_sql(text: str) -> t.DataType:
     """The type that an SQL string names, such as ``DECIMAL(10, 2) NOT NULL``.
 
     Raises:
@@ -291,7 +264,7 @@ def parse_type_sql(text: str) -> DataType:
     return _SqlParser(text, _tokenize(text), count().__next__).parse()
 
 
-def parse_type(value: Any) -> DataType:
+def parse_type(value: Any) -> t.DataType:
     """The type that a JSON value of a schema file (or an SQL string) describes.
 
     Raises:
@@ -300,7 +273,7 @@ def parse_type(value: Any) -> DataType:
     return _JsonParser().type(value)
 
 
-def parse_fields(value: Any) -> tuple[DataField, ...]:
+def parse_fields(value: Any) -> tuple[t.DataField, ...]:
     """The fields of a JSON array. Without ids, they are numbered depth first from 0; ids on only some are an error.
 
     Raises:
@@ -315,17 +288,17 @@ class _JsonParser:
         self._assigned = -1
         self._depth = 0
 
-    def fields(self, value: Any) -> tuple[DataField, ...]:
+    def fields(self, value: Any) -> tuple[t.DataField, ...]:
         if not isinstance(value, list):
             raise SchemaError(f"Can not parse fields: a JSON array is expected, but found {_shown(value)}.")
         return tuple(self.field(item) for item in value)
 
-    def field(self, value: Any) -> DataField:
+    def field(self, value: Any) -> t.DataField:
         if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "type" not in value:
             raise SchemaError(
                 f"Can not parse field: an object with id, name and type is expected, found {_shown(value)}."
             )
-        return DataField(
+        return t.DataField(
             self._field_id(value),
             value["name"],
             self.type(value["type"]),
@@ -347,7 +320,7 @@ class _JsonParser:
         self._assigned += 1
         return self._assigned
 
-    def type(self, value: Any) -> DataType:
+    def type(self, value: Any) -> t.DataType:
         if isinstance(value, str):
             return parse_type_sql(value)
         word = value.get("type") if isinstance(value, dict) else None
@@ -360,21 +333,21 @@ class _JsonParser:
         self._depth -= 1
         return result.with_nullable("NOT NULL" not in word)
 
-    def _nested(self, word: str, value: dict[str, Any]) -> DataType:
+    def _nested(self, word: str, value: dict[str, Any]) -> t.DataType:
         if word.startswith("ARRAY"):
-            return ArrayType(self.type(value.get("element")))
+            return t.ArrayType(self.type(value.get("element")))
         if word.startswith("VECTOR"):
             length = value.get("length")
             if isinstance(length, bool) or not isinstance(length, int):
                 raise SchemaError(f"Can not parse type: a VECTOR needs a length, found {_shown(value)}")
-            return VectorType(self.type(value.get("element")), length)
+            return t.VectorType(self.type(value.get("element")), length)
         if word.startswith("MULTISET"):
-            return MultisetType(self.type(value.get("element")))
+            return t.MultisetType(self.type(value.get("element")))
         if word.startswith("MAP"):
             key = self.type(value.get("key"))
-            return MapType(key, self.type(value.get("value")))
+            return t.MapType(key, self.type(value.get("value")))
         if word.startswith("ROW"):
-            return RowType(self.fields(value.get("fields")))
+            return t.RowType(self.fields(value.get("fields")))
         raise SchemaError(f"Can not parse type: {_shown(value)}")
 
 

@@ -16,36 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, SchemaMismatchError
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_type
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BlobType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    VariantType,
-    VectorType,
-)
 
-_INTEGERS = (TinyIntType, SmallIntType, IntType, BigIntType)
+_INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 _MILLIS_OF_DAY = 86_400_000
 
 
@@ -91,7 +65,7 @@ def match_names(wanted: list[str], given: list[str], what: str) -> dict[str, int
     return found
 
 
-def check_store_cast(source: pa.DataType, target: DataType, column: str) -> None:
+def check_store_cast(source: pa.DataType, target: t.DataType, column: str) -> None:
     """Check, before any row is seen, that values of an Arrow type may become values of a Paimon type.
 
     Raises:
@@ -100,7 +74,7 @@ def check_store_cast(source: pa.DataType, target: DataType, column: str) -> None
     source = _plain(source)
     if pa.types.is_null(source):
         return
-    if isinstance(target, RowType) and pa.types.is_struct(source):
+    if isinstance(target, t.RowType) and pa.types.is_struct(source):
         names = [source.field(i).name for i in range(source.num_fields)]
         found = match_names(list(target.field_names), names, f"ROW column '{column}'")
         for field in target.fields:
@@ -109,10 +83,10 @@ def check_store_cast(source: pa.DataType, target: DataType, column: str) -> None
             elif not field.type.nullable:
                 raise SchemaMismatchError(f"Field '{column}.{field.name}' is NOT NULL, but the data does not have it.")
         return
-    if isinstance(target, ArrayType | VectorType) and _is_list(source):
+    if isinstance(target, t.ArrayType | t.VectorType) and _is_list(source):
         check_store_cast(source.value_type, target.element, f"{column}.element")
         return
-    if isinstance(target, MapType | MultisetType) and pa.types.is_map(source):
+    if isinstance(target, t.MapType | t.MultisetType) and pa.types.is_map(source):
         key, value = _entry_types(target)
         check_store_cast(source.key_type, key, f"{column}.key")
         check_store_cast(source.item_type, value, f"{column}.value")
@@ -124,7 +98,7 @@ def check_store_cast(source: pa.DataType, target: DataType, column: str) -> None
         )
 
 
-def store_cast(array: pa.Array, target: DataType, column: str) -> pa.Array:
+def store_cast(array: pa.Array, target: t.DataType, column: str) -> pa.Array:
     """Cast one array; ``check_store_cast`` has accepted its type.
 
     Returns:
@@ -138,24 +112,24 @@ def store_cast(array: pa.Array, target: DataType, column: str) -> pa.Array:
         return pa.nulls(len(array), wanted)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if isinstance(target, RowType | VariantType):
+    if isinstance(target, t.RowType | t.VariantType):
         return _cast_struct(array, target, column)
-    if isinstance(target, ArrayType | VectorType):
+    if isinstance(target, t.ArrayType | t.VectorType):
         return _cast_list(array, target, column)
-    if isinstance(target, MapType | MultisetType):
+    if isinstance(target, t.MapType | t.MultisetType):
         return _cast_map(array, target, column)
     if array.type != wanted:
         array = _cast_atomic(array, target, wanted, column)
     return _check_length(array, target, column)
 
 
-def needs_store_cast(source: pa.DataType, target: DataType) -> bool:
+def needs_store_cast(source: pa.DataType, target: t.DataType) -> bool:
     """Return whether ``store_cast`` could change or refuse anything, so that callers can skip whole columns."""
-    if isinstance(target, CharType | BinaryType):
+    if isinstance(target, t.CharType | t.BinaryType):
         return True
-    if isinstance(target, VarCharType | VarBinaryType) and target.length != type(target).MAX:
+    if isinstance(target, t.VarCharType | t.VarBinaryType) and target.length != type(target).MAX:
         return True
-    nested = isinstance(target, RowType | VariantType | ArrayType | VectorType | MapType | MultisetType)
+    nested = isinstance(target, t.RowType | t.VariantType | t.ArrayType | t.VectorType | t.MapType | t.MultisetType)
     return bool(nested or source != to_arrow_type(target))
 
 
@@ -184,42 +158,42 @@ def _is_variant(source: pa.DataType) -> bool:
     if not pa.types.is_struct(source):
         return False
     found = {source.field(i).name: source.field(i).type for i in range(source.num_fields)}
-    return set(found) == {"value", "metadata"} and all(_is_binary(t) for t in found.values())
+    return set(found) == {"value", "metadata"} and all(_is_binary(kind) for kind in found.values())
 
 
-def _entry_types(target: MapType | MultisetType) -> tuple[DataType, DataType]:
-    if isinstance(target, MapType):
+def _entry_types(target: t.MapType | t.MultisetType) -> tuple[t.DataType, t.DataType]:
+    if isinstance(target, t.MapType):
         return target.key.with_nullable(False), target.value
-    return target.element.with_nullable(False), IntType(nullable=False)
+    return target.element.with_nullable(False), t.IntType(nullable=False)
 
 
-def _atomic_allowed(source: pa.DataType, target: DataType) -> bool:
+def _atomic_allowed(source: pa.DataType, target: t.DataType) -> bool:
     types = pa.types
     whole = types.is_integer(source) or (types.is_decimal(source) and source.scale <= 0)
-    rules: list[tuple[tuple[type[DataType], ...], bool]] = [
-        ((BooleanType,), types.is_boolean(source)),
+    rules: list[tuple[tuple[type[t.DataType], ...], bool]] = [
+        ((t.BooleanType,), types.is_boolean(source)),
         (_INTEGERS, whole),
-        ((FloatType,), types.is_integer(source) or types.is_float16(source) or types.is_float32(source)),
-        ((DoubleType,), types.is_integer(source) or types.is_floating(source)),
-        ((DecimalType,), types.is_integer(source) or types.is_decimal(source)),
-        ((CharType, VarCharType), _is_string(source)),
-        ((BinaryType, VarBinaryType, BlobType), _is_binary(source)),
-        ((DateType,), types.is_date(source)),
-        ((TimeType,), types.is_time(source) or types.is_int32(source)),
-        ((TimestampType,), types.is_date(source) or (types.is_timestamp(source) and source.tz is None)),
-        ((LocalZonedTimestampType,), types.is_timestamp(source) and source.tz is not None),
-        ((VariantType,), _is_variant(source)),
+        ((t.FloatType,), types.is_integer(source) or types.is_float16(source) or types.is_float32(source)),
+        ((t.DoubleType,), types.is_integer(source) or types.is_floating(source)),
+        ((t.DecimalType,), types.is_integer(source) or types.is_decimal(source)),
+        ((t.CharType, t.VarCharType), _is_string(source)),
+        ((t.BinaryType, t.VarBinaryType, t.BlobType), _is_binary(source)),
+        ((t.DateType,), types.is_date(source)),
+        ((t.TimeType,), types.is_time(source) or types.is_int32(source)),
+        ((t.TimestampType,), types.is_date(source) or (types.is_timestamp(source) and source.tz is None)),
+        ((t.LocalZonedTimestampType,), types.is_timestamp(source) and source.tz is not None),
+        ((t.VariantType,), _is_variant(source)),
     ]
     return any(isinstance(target, classes) and bool(allowed) for classes, allowed in rules)
 
 
-def _cast_atomic(array: pa.Array, target: DataType, wanted: pa.DataType, column: str) -> pa.Array:
+def _cast_atomic(array: pa.Array, target: t.DataType, wanted: pa.DataType, column: str) -> pa.Array:
     def cast(part: pa.Array) -> pa.Array:
-        if isinstance(target, DecimalType) and pa.types.is_integer(part.type):
+        if isinstance(target, t.DecimalType) and pa.types.is_integer(part.type):
             part = part.cast(pa.decimal128(20, 0))
         if isinstance(target, _INTEGERS) and pa.types.is_decimal(part.type):
             part = part.cast(pa.int64())
-        if isinstance(target, TimeType) and pa.types.is_int32(part.type):
+        if isinstance(target, t.TimeType) and pa.types.is_int32(part.type):
             outside = pc.any(pc.or_(pc.less(part, 0), pc.greater_equal(part, _MILLIS_OF_DAY))).as_py()
             if outside:
                 raise pa.ArrowInvalid("not a millisecond of the day")
@@ -228,7 +202,7 @@ def _cast_atomic(array: pa.Array, target: DataType, wanted: pa.DataType, column:
     return _named_errors(cast, array, target, column)
 
 
-def _named_errors(cast: Callable[[pa.Array], pa.Array], array: pa.Array, target: DataType, column: str) -> pa.Array:
+def _named_errors(cast: Callable[[pa.Array], pa.Array], array: pa.Array, target: t.DataType, column: str) -> pa.Array:
     try:
         return cast(array)
     except pa.ArrowInvalid as error:
@@ -257,13 +231,13 @@ def _shown(scalar: pa.Scalar) -> str:
     return text if len(text) <= 100 else text[:97] + "..."
 
 
-def _check_length(array: pa.Array, target: DataType, column: str) -> pa.Array:
+def _check_length(array: pa.Array, target: t.DataType, column: str) -> pa.Array:
     """CHAR(n), VARCHAR(n) in code points as Spark checks them; BINARY(n), VARBINARY(n) in bytes."""
-    if isinstance(target, BinaryType | VarBinaryType):
-        if target.length != VarBinaryType.MAX:
+    if isinstance(target, t.BinaryType | t.VarBinaryType):
+        if target.length != t.VarBinaryType.MAX:
             _refuse_long(array, pc.greater(pc.binary_length(array), target.length), target, column)
         return array
-    if not isinstance(target, CharType | VarCharType) or target.length == VarCharType.MAX:
+    if not isinstance(target, t.CharType | t.VarCharType) or target.length == t.VarCharType.MAX:
         return array
     long = pc.greater(pc.binary_length(array), target.length)
     if not pc.any(long).as_py():  # as many bytes at most: never more characters
@@ -276,7 +250,7 @@ def _check_length(array: pa.Array, target: DataType, column: str) -> pa.Array:
     return pc.if_else(long, pc.utf8_slice_codeunits(array, 0, target.length), array)
 
 
-def _refuse_long(array: pa.Array, long: pa.BooleanArray, target: DataType, column: str) -> None:
+def _refuse_long(array: pa.Array, long: pa.BooleanArray, target: t.DataType, column: str) -> None:
     bad = pc.index(long, True).as_py()
     if bad >= 0:
         raise DataError(
@@ -285,7 +259,9 @@ def _refuse_long(array: pa.Array, long: pa.BooleanArray, target: DataType, colum
         )
 
 
-def _check_inner_nulls(values: pa.Array, inner: DataType, column: str, *, outer_valid: pa.Array | None = None) -> None:
+def _check_inner_nulls(
+    values: pa.Array, inner: t.DataType, column: str, *, outer_valid: pa.Array | None = None
+) -> None:
     if inner.nullable or values.null_count == 0:
         return
     nulls = values.is_null()
@@ -302,10 +278,10 @@ def _without_nulls(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
 
 
-def _cast_struct(array: pa.Array, target: RowType | VariantType, column: str) -> pa.Array:
-    if isinstance(target, VariantType):
-        binary = VarBinaryType(VarBinaryType.MAX, nullable=False)
-        fields: tuple[DataField, ...] = (DataField(0, "value", binary), DataField(1, "metadata", binary))
+def _cast_struct(array: pa.Array, target: t.RowType | t.VariantType, column: str) -> pa.Array:
+    if isinstance(target, t.VariantType):
+        binary = t.VarBinaryType(t.VarBinaryType.MAX, nullable=False)
+        fields: tuple[t.DataField, ...] = (t.DataField(0, "value", binary), t.DataField(1, "metadata", binary))
     else:
         fields = target.fields
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
@@ -323,17 +299,17 @@ def _cast_struct(array: pa.Array, target: RowType | VariantType, column: str) ->
         children.append(stored if field.type.nullable else _without_nulls(stored))
     mask = array.is_null() if array.null_count else None
     arrow_fields = [to_arrow_field(f) for f in fields]
-    if isinstance(target, VariantType):
+    if isinstance(target, t.VariantType):
         wanted = to_arrow_type(target)
         arrow_fields = [wanted.field(i) for i in range(wanted.num_fields)]
     return pa.StructArray.from_arrays(children, fields=arrow_fields, mask=mask)
 
 
-def _cast_list(array: pa.Array, target: ArrayType | VectorType, column: str) -> pa.Array:
+def _cast_list(array: pa.Array, target: t.ArrayType | t.VectorType, column: str) -> pa.Array:
     values = array.flatten()  # of this slice, without what lies under nulls
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     element = target.element
-    if isinstance(target, VectorType):
+    if isinstance(target, t.VectorType):
         bad = np.flatnonzero((lengths != target.length) & array.is_valid().to_numpy(zero_copy_only=False))
         if len(bad):
             raise DataError(
@@ -347,7 +323,7 @@ def _cast_list(array: pa.Array, target: ArrayType | VectorType, column: str) -> 
     return pa.ListArray.from_arrays(offsets, values, type=to_arrow_type(target), mask=mask)
 
 
-def _cast_map(array: pa.Array, target: MapType | MultisetType, column: str) -> pa.Array:
+def _cast_map(array: pa.Array, target: t.MapType | t.MultisetType, column: str) -> pa.Array:
     key, value = _entry_types(target)
     offsets = array.offsets
     start, stop = (offsets[0].as_py(), offsets[-1].as_py()) if len(offsets) else (0, 0)

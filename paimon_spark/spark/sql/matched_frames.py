@@ -24,15 +24,7 @@ from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spark.sql.store_assignment import assigned
 from paimon_spark.spark.statements.expressions import NOTHING_NAMED, Named
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    BooleanType,
-    DateType,
-    IntType,
-    SmallIntType,
-    TinyIntType,
-    VarCharType,
-)
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
@@ -45,7 +37,7 @@ _Tree = dict[str, Any]
 """New values by name: of a column, or a tree of those of its fields."""
 
 _NUMBER = "_paimon_partition"
-_PLAIN = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, DateType, BooleanType)
+_PLAIN = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.VarCharType, t.DateType, t.BooleanType)
 
 
 @dataclass(frozen=True)

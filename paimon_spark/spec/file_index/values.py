@@ -24,26 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_buffers import boolean_values, decimal_words, fixed_values, null_mask, one_array
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
 
 K = TypeVar("K")
 Numbers = npt.NDArray[np.int64]
@@ -174,34 +156,36 @@ _WIDTHS = {
     KeyKind.BOOLEAN: 1, KeyKind.BYTE: 1, KeyKind.SHORT: 2, KeyKind.INT: 4, KeyKind.FLOAT: 4, KeyKind.STRING: 0,
     KeyKind.BINARY: 0, KeyKind.LONG: 8, KeyKind.DOUBLE: 8, KeyKind.DECIMAL: 8,
 }  # fmt: skip
-_KINDS: dict[type[DataType], KeyKind] = {
-    BooleanType: KeyKind.BOOLEAN,
-    TinyIntType: KeyKind.BYTE,
-    SmallIntType: KeyKind.SHORT,
-    IntType: KeyKind.INT,
-    DateType: KeyKind.INT,
-    TimeType: KeyKind.INT,
-    BigIntType: KeyKind.LONG,
-    TimestampType: KeyKind.LONG,
-    LocalZonedTimestampType: KeyKind.LONG,
-    FloatType: KeyKind.FLOAT,
-    DoubleType: KeyKind.DOUBLE,
-    DecimalType: KeyKind.DECIMAL,
-    CharType: KeyKind.STRING,
-    VarCharType: KeyKind.STRING,
-    BinaryType: KeyKind.BINARY,
-    VarBinaryType: KeyKind.BINARY,
+_KINDS: dict[type[t.DataType], KeyKind] = {
+    t.BooleanType: KeyKind.BOOLEAN,
+    t.TinyIntType: KeyKind.BYTE,
+    t.SmallIntType: KeyKind.SHORT,
+    t.IntType: KeyKind.INT,
+    t.DateType: KeyKind.INT,
+    t.TimeType: KeyKind.INT,
+    t.BigIntType: KeyKind.LONG,
+    t.TimestampType: KeyKind.LONG,
+    t.LocalZonedTimestampType: KeyKind.LONG,
+    t.FloatType: KeyKind.FLOAT,
+    t.DoubleType: KeyKind.DOUBLE,
+    t.DecimalType: KeyKind.DECIMAL,
+    t.CharType: KeyKind.STRING,
+    t.VarCharType: KeyKind.STRING,
+    t.BinaryType: KeyKind.BINARY,
+    t.VarBinaryType: KeyKind.BINARY,
 }
 
 
-def key_kind(data_type: DataType) -> KeyKind | None:
+def key_kind(data_type: t.DataType) -> KeyKind | None:
     """How values of a type become keys; None where no index is over such a type."""
-    if isinstance(data_type, DecimalType) and data_type.precision > _MOST_DIGITS:
+    if isinstance(data_type, t.DecimalType) and data_type.precision > _MOST_DIGITS:
         return None
     return _KINDS.get(type(data_type))
 
 
-def numbers_of(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> tuple[Numbers, npt.NDArray[np.bool_] | None]:
+def numbers_of(
+    column: pa.Array | pa.ChunkedArray, data_type: t.DataType
+) -> tuple[Numbers, npt.NDArray[np.bool_] | None]:
     """Return the key of each row of a column of numbers, and where it is null; what stands at nulls is undefined."""
     kind = key_kind(data_type)
     array = one_array(column, data_type)
@@ -301,7 +285,7 @@ _LOOSE_BYTES = 1 << 20
 class KeyCollector:
     """The keys of a column of a file, taken chunk by chunk: numbers as they are, strings about once."""
 
-    def __init__(self, data_type: DataType) -> None:
+    def __init__(self, data_type: t.DataType) -> None:
         """Hold nothing yet."""
         kind = key_kind(data_type)
         assert kind is not None
@@ -379,7 +363,7 @@ class Bound:
         return (self.below,) if self.below == self.least else (self.least, self.below)
 
 
-def bound_of(literal: Any, data_type: DataType) -> Bound | None:
+def bound_of(literal: Any, data_type: t.DataType) -> Bound | None:
     """Return where a literal of a predicate stands among the keys of a type; None where it does not compare."""
     kind = key_kind(data_type)
     match kind:
@@ -399,7 +383,7 @@ def bound_of(literal: Any, data_type: DataType) -> Bound | None:
     floor = int(scaled.to_integral_value(ROUND_FLOOR, _EXACT))
     if floor > _HIGH:
         return Bound(_HIGH, False, _HIGH)
-    coarse = isinstance(data_type, TimestampType | LocalZonedTimestampType) and data_type.precision > 6
+    coarse = isinstance(data_type, t.TimestampType | t.LocalZonedTimestampType) and data_type.precision > 6
     return Bound(None, False, None) if floor < _LOW else Bound(floor, floor == scaled, floor, coarse)
 
 
@@ -407,29 +391,29 @@ def _exactly(key: Key) -> Bound:
     return Bound(key, True, key)
 
 
-def _scaled(literal: Any, data_type: DataType) -> Decimal | None:
+def _scaled(literal: Any, data_type: t.DataType) -> Decimal | None:
     """The literal in the unit of the type's keys, as an exact number."""
     if isinstance(literal, bool | np.bool_):
         return None
     match data_type:
-        case DateType():
+        case t.DateType():
             # a datetime is a date as well
             return Decimal(literal.toordinal() - _EPOCH_ORDINAL) if type(literal) is date else None
-        case TimeType():
+        case t.TimeType():
             if not isinstance(literal, time):
                 return None
             seconds = (literal.hour * 60 + literal.minute) * 60 + literal.second
             return Decimal(seconds * 1_000_000 + literal.microsecond) / 1000
-        case TimestampType() | LocalZonedTimestampType():
-            nanos = _nanos(literal, local=isinstance(data_type, LocalZonedTimestampType))
+        case t.TimestampType() | t.LocalZonedTimestampType():
+            nanos = _nanos(literal, local=isinstance(data_type, t.LocalZonedTimestampType))
             return None if nanos is None else Decimal(nanos) / (1_000_000 if data_type.precision <= 3 else 1000)
     if not isinstance(literal, _REAL):
         return None
     plain = literal.item() if isinstance(literal, np.generic) else literal
-    if isinstance(plain, float) and (isinstance(data_type, DecimalType) or not abs(plain) < _MOST_EXACT):
+    if isinstance(plain, float) and (isinstance(data_type, t.DecimalType) or not abs(plain) < _MOST_EXACT):
         return None  # then the column is compared as DOUBLE, whose values are not the keys
     number = plain if isinstance(plain, Decimal) else Decimal(plain)
-    return number.scaleb(data_type.scale, _EXACT) if isinstance(data_type, DecimalType) else number
+    return number.scaleb(data_type.scale, _EXACT) if isinstance(data_type, t.DecimalType) else number
 
 
 def _nanos(literal: Any, *, local: bool) -> int | None:

@@ -15,16 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import OptionError
 from paimon_spark.options.option import parse_memory_size
-from paimon_spark.spec.data_types import (
-    CharType,
-    DataField,
-    DataType,
-    DecimalType,
-    LocalZonedTimestampType,
-    MapType,
-    TimestampType,
-    VarCharType,
-)
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.file_index.bitmap import encode_bitmap_index
 from paimon_spark.spec.file_index.bloom_filter import BloomFilterWriter
 from paimon_spark.spec.file_index.range_bitmap import encode_bsi, encode_range_bitmap
@@ -105,17 +96,17 @@ class IndexSetting:
         return f"'{_PREFIX}{self.index_type}.{self.name}.{option}'"
 
 
-def supports(index_type: str, data_type: DataType) -> bool:
+def supports(index_type: str, data_type: t.DataType) -> bool:
     """Whether an index type is over values of a data type."""
     kind = key_kind(data_type)
     if kind not in _KINDS.get(index_type, ()):
         return False
-    if isinstance(data_type, TimestampType | LocalZonedTimestampType):
+    if isinstance(data_type, t.TimestampType | t.LocalZonedTimestampType):
         return index_type != RANGE_BITMAP or data_type.precision <= 6
-    return not isinstance(data_type, DecimalType) or kind is not None
+    return not isinstance(data_type, t.DecimalType) or kind is not None
 
 
-def chunk_bytes(setting: IndexSetting, data_type: DataType) -> int:
+def chunk_bytes(setting: IndexSetting, data_type: t.DataType) -> int:
     """The size of the chunks of a range-bitmap's dictionary."""
     return setting.size_bytes("chunk-size", "0b" if key_kind(data_type) in _UNCHUNKED else "16kb")
 
@@ -171,7 +162,7 @@ def _split(name: str) -> tuple[str, str | None]:
     return (column, rest[:-1]) if bracket and rest.endswith("]") else (name, None)
 
 
-def value_type(setting: IndexSetting, data_type: DataType) -> DataType:
+def value_type(setting: IndexSetting, data_type: t.DataType) -> t.DataType:
     """The type that an index of a column of this type is over.
 
     Raises:
@@ -179,12 +170,12 @@ def value_type(setting: IndexSetting, data_type: DataType) -> DataType:
     """
     given = f"'{_PREFIX}{setting.index_type}{_COLUMNS}'"
     if setting.key is not None:
-        if not isinstance(data_type, MapType):
+        if not isinstance(data_type, t.MapType):
             raise OptionError(
                 f"Column '{setting.column}' is configured as nested column in {given} but is not a map type. "
                 "Only map type supports nested column."
             )
-        if not isinstance(data_type.key, CharType | VarCharType):
+        if not isinstance(data_type.key, t.CharType | t.VarCharType):
             raise OptionError(
                 f"Column '{setting.column}' is configured as nested column in {given}, but its map key type is "
                 f"{data_type.key.sql()}. Only CHAR/VARCHAR/STRING is supported."
@@ -197,7 +188,7 @@ def value_type(setting: IndexSetting, data_type: DataType) -> DataType:
     return data_type
 
 
-def validate_index_settings(options: Mapping[str, str], fields: Sequence[DataField]) -> None:
+def validate_index_settings(options: Mapping[str, str], fields: Sequence[t.DataField]) -> None:
     """Check the index options of a table against its columns.
 
     Raises:
@@ -241,7 +232,7 @@ class FileIndexBuilder:
     A bloom filter takes its bits alone; the other types keep the column, as Java keeps its values.
     """
 
-    def __init__(self, settings: Sequence[IndexSetting], types: Mapping[str, DataType]) -> None:
+    def __init__(self, settings: Sequence[IndexSetting], types: Mapping[str, t.DataType]) -> None:
         """Open the indexes.
 
         Raises:
@@ -259,7 +250,7 @@ class FileIndexBuilder:
             column = rows.column(setting.column)
             data_type = self._types[setting.column]
             if setting.key is not None:
-                assert isinstance(data_type, MapType)
+                assert isinstance(data_type, t.MapType)
                 column = values_of_key(column, setting.key, value_type(setting, data_type))
             writer.add(column)
 
@@ -299,7 +290,7 @@ def _in_java_order(settings: Sequence[IndexSetting]) -> list[IndexSetting]:
     return result
 
 
-def values_of_key(column: pa.Array | pa.ChunkedArray, key: str, data_type: DataType) -> pa.Array:
+def values_of_key(column: pa.Array | pa.ChunkedArray, key: str, data_type: t.DataType) -> pa.Array:
     """The value of one key in each map; null where a map has none."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return pa.chunked_array([_values_of_key(chunk, key) for chunk in chunks] or [_no_rows(column)])
@@ -322,7 +313,7 @@ def _values_of_key(maps: pa.MapArray, key: str) -> pa.Array:
     return maps.items.take(pa.array(take, mask=missing))
 
 
-def _writer(setting: IndexSetting, data_type: DataType) -> _Writer:
+def _writer(setting: IndexSetting, data_type: t.DataType) -> _Writer:
     if setting.index_type == BLOOM_FILTER:
         items, fpp = setting.integer("items", 1_000_000), setting.number("fpp", 0.1)
         return BloomFilterWriter(data_type, items=items, fpp=fpp)
@@ -332,7 +323,7 @@ def _writer(setting: IndexSetting, data_type: DataType) -> _Writer:
 class _ColumnWriter:
     """An index that needs all values of a column at once."""
 
-    def __init__(self, setting: IndexSetting, data_type: DataType) -> None:
+    def __init__(self, setting: IndexSetting, data_type: t.DataType) -> None:
         self._setting = setting
         self._type = data_type
         self._keys = KeyCollector(data_type)

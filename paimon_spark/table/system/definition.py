@@ -17,32 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.cast_text import to_text
 from paimon_spark.spec.cast_values import map_distinct
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    BinaryType,
-    DataField,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    LocalZonedTimestampType,
-    TimestampType,
-    TimeType,
-    VarBinaryType,
-    VarCharType,
-)
 from paimon_spark.spec.java_text import local_date_time_text
 from paimon_spark.spec.partition_path import partition_value_text
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
-STRING = VarCharType(length=VarCharType.MAX)
-LONG = BigIntType()
-TIME = TimestampType(precision=3)
+STRING = t.VarCharType(length=t.VarCharType.MAX)
+LONG = t.BigIntType()
+TIME = t.TimestampType(precision=3)
 """TIMESTAMP(3): the wall clock time here, as Java shows times."""
 
 
@@ -52,7 +39,7 @@ class SystemTable:
 
     name: str
     """As behind the ``$``."""
-    fields: tuple[DataField, ...]
+    fields: tuple[t.DataField, ...]
     rows: Callable[[FileStoreTable], pa.Table]
     """Its rows, with the columns `fields`, of a table that is there; see `read`."""
     travels: bool = False
@@ -73,17 +60,17 @@ class SystemTable:
         return to_arrow_schema(self.fields)
 
 
-def columns(**types: DataType) -> tuple[DataField, ...]:
+def columns(**types: t.DataType) -> tuple[t.DataField, ...]:
     """Fields of these names and types, numbered from 0."""
-    return tuple(DataField(index, name, data_type) for index, (name, data_type) in enumerate(types.items()))
+    return tuple(t.DataField(index, name, data_type) for index, (name, data_type) in enumerate(types.items()))
 
 
-def required(data_type: DataType) -> DataType:
+def required(data_type: t.DataType) -> t.DataType:
     """The type, NOT NULL."""
     return data_type.with_nullable(False)
 
 
-def table_of(fields: Sequence[DataField], values: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:
+def table_of(fields: Sequence[t.DataField], values: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:
     """Rows of a system table from one sequence of values per column."""
     schema = to_arrow_schema(fields)
     return pa.Table.from_arrays([_array(values[field.name], field.type) for field in schema], schema=schema)
@@ -93,7 +80,7 @@ def _array(values: Any, data_type: pa.DataType) -> pa.Array:
     return values.cast(data_type) if isinstance(values, pa.Array) else pa.array(values, data_type)
 
 
-def table_of_rows(fields: Sequence[DataField], rows: Sequence[Sequence[Any]]) -> pa.Table:
+def table_of_rows(fields: Sequence[t.DataField], rows: Sequence[Sequence[Any]]) -> pa.Table:
     """Rows of a small system table from Python rows."""
     values = list(zip(*rows, strict=True)) if rows else [()] * len(fields)
     return table_of(fields, {field.name: column for field, column in zip(fields, values, strict=True)})
@@ -120,14 +107,16 @@ def local_time(millis: int | None, path: str) -> datetime | None:
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
-def row_texts(columns: Sequence[pa.Array], types: Sequence[DataType], count: int) -> pa.Array:
+def row_texts(columns: Sequence[pa.Array], types: Sequence[t.DataType], count: int) -> pa.Array:
     """Rows cast to STRING: ``{a, b}``, a null as ``null``; `count` rows of ``{}`` without columns."""
-    return _enclosed("{", [_shown(to_text(c, t, STRING)) for c, t in zip(columns, types, strict=True)], "}", count)
+    return _enclosed(
+        "{", [_shown(to_text(c, kind, STRING)) for c, kind in zip(columns, types, strict=True)], "}", count
+    )
 
 
-def key_texts(columns: Sequence[pa.Array], types: Sequence[DataType], count: int) -> pa.Array:
+def key_texts(columns: Sequence[pa.Array], types: Sequence[t.DataType], count: int) -> pa.Array:
     """Keys as Java prints arrays: ``[1, a]``."""
-    return _enclosed("[", [_shown(object_texts(c, t)) for c, t in zip(columns, types, strict=True)], "]", count)
+    return _enclosed("[", [_shown(object_texts(c, kind)) for c, kind in zip(columns, types, strict=True)], "]", count)
 
 
 def map_texts(texts: Sequence[tuple[str, pa.Array]], count: int) -> pa.Array:
@@ -137,19 +126,19 @@ def map_texts(texts: Sequence[tuple[str, pa.Array]], count: int) -> pa.Array:
     return _enclosed("{", entries, "}", count)
 
 
-def object_texts(array: pa.Array, data_type: DataType) -> pa.Array:
+def object_texts(array: pa.Array, data_type: t.DataType) -> pa.Array:
     """Java's ``toString`` of internal values; null stays null. Binaries, which Java cannot print, as hex digits."""
     match data_type:
-        case FloatType() | DoubleType():
+        case t.FloatType() | t.DoubleType():
             return to_text(array, data_type, STRING)
-        case DateType() | TimeType():
+        case t.DateType() | t.TimeType():
             return pc.cast(array.view(pa.int32()), pa.string())
-        case TimestampType() | LocalZonedTimestampType():
+        case t.TimestampType() | t.LocalZonedTimestampType():
             factor = _NANOS[array.type.unit]
             return map_distinct(
                 array.view(pa.int64()), lambda v: None if v is None else local_date_time_text(v * factor), pa.string()
             )
-        case BinaryType() | VarBinaryType():
+        case t.BinaryType() | t.VarBinaryType():
             return map_distinct(array, lambda v: None if v is None else v.hex(), pa.string())
     if pa.types.is_nested(array.type):  # statistics have no nested bounds
         return pa.nulls(len(array), pa.string())
