@@ -52,75 +52,55 @@ def _check_range(what: str, value: int, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NamedType(DataType):
-    """An atomic type without parameters."""
-
-    SQL: ClassVar[str] = ""
+    """An atomic type without parameters, which SQL names as the class is named."""
 
     def _sql_without_null(self) -> str:
-        return self.SQL
+        return type(self).__name__.removesuffix("Type").upper()
 
 
 @dataclass(frozen=True, slots=True)
 class BooleanType(NamedType):
     """BOOLEAN."""
 
-    SQL: ClassVar[str] = "BOOLEAN"
-
 
 @dataclass(frozen=True, slots=True)
 class TinyIntType(NamedType):
     """TINYINT: a signed integer of 1 byte."""
-
-    SQL: ClassVar[str] = "TINYINT"
 
 
 @dataclass(frozen=True, slots=True)
 class SmallIntType(NamedType):
     """SMALLINT: a signed integer of 2 bytes."""
 
-    SQL: ClassVar[str] = "SMALLINT"
-
 
 @dataclass(frozen=True, slots=True)
 class IntType(NamedType):
     """INT: a signed integer of 4 bytes."""
-
-    SQL: ClassVar[str] = "INT"
 
 
 @dataclass(frozen=True, slots=True)
 class BigIntType(NamedType):
     """BIGINT: a signed integer of 8 bytes."""
 
-    SQL: ClassVar[str] = "BIGINT"
-
 
 @dataclass(frozen=True, slots=True)
 class FloatType(NamedType):
     """FLOAT: IEEE 754 single precision."""
-
-    SQL: ClassVar[str] = "FLOAT"
 
 
 @dataclass(frozen=True, slots=True)
 class DoubleType(NamedType):
     """DOUBLE: IEEE 754 double precision."""
 
-    SQL: ClassVar[str] = "DOUBLE"
-
 
 @dataclass(frozen=True, slots=True)
 class DateType(NamedType):
     """DATE: days since 1970-01-01."""
 
-    SQL: ClassVar[str] = "DATE"
-
 
 @dataclass(frozen=True, slots=True)
 class VariantType(NamedType):
     """VARIANT: semi-structured data as a pair of binaries, value and metadata."""
-
-    SQL: ClassVar[str] = "VARIANT"
 
     paths: tuple[tuple[str, ...], ...] | None = field(default=None, compare=False, repr=False)
     """Of a column of a read: what is wanted of objects, as names from the root; other fields may be missing.
@@ -132,8 +112,6 @@ class VariantType(NamedType):
 @dataclass(frozen=True, slots=True)
 class BlobType(NamedType):
     """BLOB: large binaries that may live in files of their own."""
-
-    SQL: ClassVar[str] = "BLOB"
 
 
 @dataclass(frozen=True, slots=True)

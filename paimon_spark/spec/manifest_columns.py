@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -70,11 +70,41 @@ statistics come behind the keys."""
 _KEYS_END = FILE_FIELDS.index("_MAX_KEY") + 1
 
 
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+class _Numbers(Generic[_Number]):
+    """An attribute that is the numbers under an Avro key."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __get__(self, columns: ManifestColumns, owner: type) -> npt.NDArray[_Number]:
+        return np.asarray(columns._values[self._key])
+
+
 class ManifestColumns(Sequence[ManifestEntry]):
     """Decoded entries, column by column.
 
     It is a sequence of `ManifestEntry`; indexing builds one. Select with `take` and `filter` before building many.
     """
+
+    kinds = _Numbers[np.int8]("_KIND")
+    """`FileKind` of each entry."""
+    buckets = _Numbers[np.int32]("_BUCKET")
+    """Bucket of each entry."""
+    total_buckets = _Numbers[np.int32]("_TOTAL_BUCKETS")
+    """Bucket count of each entry's partition when it was written."""
+    file_sizes = _Numbers[np.int64]("_FILE_SIZE")
+    """Size of each data file in bytes."""
+    row_counts = _Numbers[np.int64]("_ROW_COUNT")
+    """Rows of each data file."""
+    levels = _Numbers[np.int32]("_LEVEL")
+    """Level of each data file."""
+    schema_ids = _Numbers[np.int64]("_SCHEMA_ID")
+    """Schema id of each data file."""
+    max_sequence_numbers = _Numbers[np.int64]("_MAX_SEQUENCE_NUMBER")
+    """Greatest sequence number of each data file."""
 
     def __init__(self, values: Mapping[str, Values], count: int) -> None:
         """Take columns as they are.
@@ -120,7 +150,7 @@ class ManifestColumns(Sequence[ManifestEntry]):
         values: dict[str, Values] = {}
         for name, first in parts[0]._values.items():
             if isinstance(first, np.ndarray):
-                values[name] = np.concatenate([part._numbers(name) for part in parts])
+                values[name] = np.concatenate([np.asarray(part._values[name]) for part in parts])
             elif isinstance(first, Constant) and all(part._values[name] == first for part in parts):
                 values[name] = first
             else:
@@ -263,58 +293,15 @@ class ManifestColumns(Sequence[ManifestEntry]):
         """Values of one field of the data files by its Avro key; None where an old file lacks it."""
         return self._list(name)
 
-    def _numbers(self, name: str) -> npt.NDArray[Any]:
-        return np.asarray(self._values[name])
-
-    @property
-    def kinds(self) -> npt.NDArray[np.int8]:
-        """`FileKind` of each entry."""
-        return self._numbers("_KIND")
-
     @property
     def partitions(self) -> list[bytes]:
         """Partition bytes of each entry."""
         return self._list("_PARTITION")
 
     @property
-    def buckets(self) -> npt.NDArray[np.int32]:
-        """Bucket of each entry."""
-        return self._numbers("_BUCKET")
-
-    @property
-    def total_buckets(self) -> npt.NDArray[np.int32]:
-        """Bucket count of each entry's partition when it was written."""
-        return self._numbers("_TOTAL_BUCKETS")
-
-    @property
     def file_names(self) -> list[str]:
         """Name of each data file."""
         return self._list("_FILE_NAME")
-
-    @property
-    def file_sizes(self) -> npt.NDArray[np.int64]:
-        """Size of each data file in bytes."""
-        return self._numbers("_FILE_SIZE")
-
-    @property
-    def row_counts(self) -> npt.NDArray[np.int64]:
-        """Rows of each data file."""
-        return self._numbers("_ROW_COUNT")
-
-    @property
-    def levels(self) -> npt.NDArray[np.int32]:
-        """Level of each data file."""
-        return self._numbers("_LEVEL")
-
-    @property
-    def schema_ids(self) -> npt.NDArray[np.int64]:
-        """Schema id of each data file."""
-        return self._numbers("_SCHEMA_ID")
-
-    @property
-    def max_sequence_numbers(self) -> npt.NDArray[np.int64]:
-        """Greatest sequence number of each data file."""
-        return self._numbers("_MAX_SEQUENCE_NUMBER")
 
     @cached_property
     def value_stats(self) -> list[SimpleStats]:

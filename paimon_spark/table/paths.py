@@ -166,6 +166,17 @@ def is_path_name(name: str) -> bool:
     return True
 
 
+class _Directory:
+    """A directory below that of a branch, or below the table's where the branches share it."""
+
+    def __init__(self, name: str, *, shared: bool = False) -> None:
+        self._name = name
+        self._shared = shared
+
+    def __get__(self, paths: TablePaths, owner: type) -> str:
+        return f"{paths.root if self._shared else paths.branch_root}/{self._name}"
+
+
 @dataclass(frozen=True, slots=True)
 class TablePaths:
     """Paths of one branch of one table. Data, manifest, index and statistics files are shared by all branches."""
@@ -175,6 +186,25 @@ class TablePaths:
     branch: str = MAIN_BRANCH
     layout: DataLayout | None = None
     """Where the data files are; None where only metadata is read."""
+
+    schema_dir = _Directory("schema")
+    """The directory of the schema files."""
+    snapshot_dir = _Directory("snapshot")
+    """The directory of the snapshot files and their hints."""
+    changelog_dir = _Directory("changelog")
+    """The directory of the long-lived changelog files."""
+    tag_dir = _Directory("tag")
+    """The directory of the tag files."""
+    consumer_dir = _Directory("consumer")
+    """The directory of the consumer files."""
+    branch_dir = _Directory("branch", shared=True)
+    """The directory that holds the branches of the table."""
+    manifest_dir = _Directory("manifest", shared=True)
+    """The directory of manifests, manifest lists and index manifests."""
+    index_dir = _Directory("index", shared=True)
+    """The directory of index files (hash indexes, deletion vectors)."""
+    statistics_dir = _Directory("statistics", shared=True)
+    """The directory of statistics files."""
 
     def __post_init__(self) -> None:
         """Check the name of the branch: it may come from an option of the table.
@@ -189,51 +219,6 @@ class TablePaths:
     def branch_root(self) -> str:
         """The directory of the branch's metadata; the table directory itself for ``main``."""
         return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
-
-    @property
-    def schema_dir(self) -> str:
-        """The directory of the schema files."""
-        return f"{self.branch_root}/schema"
-
-    @property
-    def snapshot_dir(self) -> str:
-        """The directory of the snapshot files and their hints."""
-        return f"{self.branch_root}/snapshot"
-
-    @property
-    def changelog_dir(self) -> str:
-        """The directory of the long-lived changelog files."""
-        return f"{self.branch_root}/changelog"
-
-    @property
-    def tag_dir(self) -> str:
-        """The directory of the tag files."""
-        return f"{self.branch_root}/tag"
-
-    @property
-    def consumer_dir(self) -> str:
-        """The directory of the consumer files."""
-        return f"{self.branch_root}/consumer"
-
-    @property
-    def branch_dir(self) -> str:
-        """The directory that holds the branches of the table."""
-        return f"{self.root}/branch"
-
-    @property
-    def manifest_dir(self) -> str:
-        """The directory of manifests, manifest lists and index manifests."""
-        return f"{self.root}/manifest"
-
-    @property
-    def index_dir(self) -> str:
-        """The directory of index files (hash indexes, deletion vectors)."""
-        return f"{self.root}/index"
-
-    @property
-    def statistics_dir(self) -> str:
-        """The directory of statistics files."""
-        return f"{self.root}/statistics"
 
     def schema_path(self, schema_id: int) -> str:
         """Return the path of ``schema-<id>``."""
