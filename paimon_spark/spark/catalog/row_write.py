@@ -23,7 +23,7 @@ from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import LOCAL_WRITES, missing_of
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import FunctionProxy, Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import shared_object
 from paimon_spark.spark.jvm.node_metrics import reported_write_metrics, supported_write_metrics
 from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
@@ -84,7 +84,7 @@ def _batches(data: bytes) -> list[pa.RecordBatch]:
     return batches
 
 
-class RowWriteProxy(Proxy):
+class RowWriteProxy(FunctionProxy):
     """A write of all rows at once. Spark asks while it optimises and executes the statement."""
 
     interfaces = ("org.apache.spark.sql.connector.write.V1Write", "java.util.function.Function")
@@ -174,12 +174,6 @@ class RowWriteProxy(Proxy):
             return command.byPosition(*given)
         except JavaCallError:
             return command.byPosition(*given, False)  # 4.2: whether the schema evolves
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
     def toInsertableRelation(self) -> Any:
         """What takes the rows."""

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.catalog.procedure_calls import ProcedureCatalogProxy, open_table
-from paimon_spark.spark.catalog.sql_functions import SqlFunctionProxy
+from paimon_spark.spark.catalog.sql_functions import BoundFunctionProxy, SqlFunctionProxy, UnboundFunctionProxy
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
 from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, scala_seq
@@ -29,8 +29,8 @@ from paimon_spark.table.catalog_views import find_function, functions_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.partition_times import largest_partition
 
-_FUNCTIONS = "org.apache.spark.sql.connector.catalog.functions"
 MAX_PT = "max_pt"
+_MAX_PT_USAGE = "max_pt('db.t'): the largest value of the table's first partition column that has rows, as text."
 
 
 class FunctionCatalogProxy(ProcedureCatalogProxy):
@@ -95,23 +95,13 @@ def _system_name(ident: JavaObject) -> str | None:
     return str(ident.name()).lower() if namespace == [SYSTEM_DATABASE] else None
 
 
-class RowFunctionProxy(Proxy):
+class RowFunctionProxy(UnboundFunctionProxy):
     """A function of rows, whose arguments are not known yet."""
 
-    interfaces = (f"{_FUNCTIONS}.UnboundFunction",)
-
     def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy, function: RowFunction) -> None:
-        super().__init__(gateway)
+        super().__init__(gateway, function.name, function.usage)
         self.owner = owner
         self.function = function
-
-    def name(self) -> str:
-        """The name in plans."""
-        return self.function.name
-
-    def description(self) -> str:
-        """What DESCRIBE FUNCTION shows."""
-        return self.function.usage
 
     def bind(self, arguments: JavaObject) -> Any:
         """The function for the types of its arguments.
@@ -126,46 +116,20 @@ class RowFunctionProxy(Proxy):
         return BoundRowFunctionProxy(self.gateway, self.owner, self.function, arguments)
 
 
-class BoundRowFunctionProxy(Proxy):
+class BoundRowFunctionProxy(BoundFunctionProxy):
     """`RowFunctionProxy`, of some types; answers ``java.util.function.Function`` for the rule."""
 
-    interfaces = (f"{_FUNCTIONS}.ScalarFunction", FUNCTION)
+    interfaces = (*BoundFunctionProxy.interfaces, FUNCTION)
 
     def __init__(
         self, gateway: Gateway, owner: ProcedureCatalogProxy, function: RowFunction, arguments: JavaObject
     ) -> None:
-        super().__init__(gateway)
+        super().__init__(gateway, owner.catalog_name, function.name, arguments, f'"{function.result}"')
         self.owner = owner
         self.function = function
-        self.types = [field.dataType() for field in arguments.fields()]
         self.struct = StructType(
             [StructField(f"_{at}", field.dataType) for at, field in enumerate(python_struct(arguments).fields)]
         )
-
-    def name(self) -> str:
-        """The name in plans."""
-        return self.function.name
-
-    def canonicalName(self) -> str:
-        """The same function of another catalog reads other tables."""
-        types = ", ".join(str(kind.catalogString()) for kind in self.types)
-        return f"paimon.{self.owner.catalog_name}.{self.function.name}({types})"
-
-    def inputTypes(self) -> JavaObject:
-        """As they are given."""
-        return self.gateway.array("org.apache.spark.sql.types.DataType", self.types)
-
-    def resultType(self) -> JavaObject:
-        """Its type."""
-        return self.gateway.data_type(f'"{self.function.result}"')
-
-    def isResultNullable(self) -> bool:
-        """NULL of NULL."""
-        return True
-
-    def isDeterministic(self) -> bool:
-        """So that Spark works constants out before it runs a query."""
-        return True
 
     def produceResult(self, row: JavaObject) -> Any:
         """The value for constants, on the driver."""
@@ -189,12 +153,6 @@ class BoundRowFunctionProxy(Proxy):
             constants.append(None if argument.value() is None else _plain(argument.value()))
         expression, attributes = self._expression(constants)
         return expression.transformUp(self._placeholders(attributes, arguments))
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
     def _expression(self, constants: Sequence[Any]) -> tuple[JavaObject, list[JavaObject]]:
         """The value, over attributes that stand for the arguments."""
@@ -223,22 +181,12 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int) else str(value.toString())
 
 
-class MaxPtProxy(Proxy):
+class MaxPtProxy(UnboundFunctionProxy):
     """``max_pt(table)``: the largest value of a table's first partition column, as text."""
 
-    interfaces = (f"{_FUNCTIONS}.UnboundFunction",)
-
     def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy) -> None:
-        super().__init__(gateway)
+        super().__init__(gateway, MAX_PT, _MAX_PT_USAGE)
         self.owner = owner
-
-    def name(self) -> str:
-        """The name in plans."""
-        return MAX_PT
-
-    def description(self) -> str:
-        """What DESCRIBE FUNCTION shows."""
-        return "max_pt('db.t'): the largest value of the table's first partition column that has rows, as text."
 
     def bind(self, arguments: JavaObject) -> Any:
         """The function for the types of its arguments.
@@ -250,41 +198,19 @@ class MaxPtProxy(Proxy):
         if types != ["string"]:
             text = f"{MAX_PT} takes one text, the name of a table; not ({', '.join(types)})"
             raise thrown(self.gateway.jvm.java.lang.UnsupportedOperationException(text))
-        return BoundMaxPtProxy(self.gateway, self.owner)
+        return BoundMaxPtProxy(self.gateway, self.owner, arguments)
 
 
-class BoundMaxPtProxy(Proxy):
+class BoundMaxPtProxy(BoundFunctionProxy):
     """`MaxPtProxy`, of a text."""
 
-    interfaces = (f"{_FUNCTIONS}.ScalarFunction",)
-
-    def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy) -> None:
-        super().__init__(gateway)
+    def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy, arguments: JavaObject) -> None:
+        super().__init__(gateway, owner.catalog_name, MAX_PT, arguments, '"string"')
         self.owner = owner
-
-    def name(self) -> str:
-        """The name in plans."""
-        return MAX_PT
-
-    def canonicalName(self) -> str:
-        """The same function of another catalog reads other tables."""
-        return f"paimon.{self.owner.catalog_name}.{MAX_PT}(string)"
-
-    def inputTypes(self) -> JavaObject:
-        """A text."""
-        return self.gateway.array("org.apache.spark.sql.types.DataType", [self.resultType()])
-
-    def resultType(self) -> JavaObject:
-        """Text."""
-        return self.gateway.data_type('"string"')
 
     def isResultNullable(self) -> bool:
         """A table without rows is an error, not NULL."""
         return False
-
-    def isDeterministic(self) -> bool:
-        """So that Spark works it out before it plans the scan."""
-        return True
 
     def produceResult(self, row: JavaObject) -> JavaObject:
         """The value for a table's name.

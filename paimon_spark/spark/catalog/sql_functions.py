@@ -13,7 +13,7 @@ from functools import partial
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import FunctionProxy, Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import active_session, java_list, scala_seq
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
 from paimon_spark.spark.session.pyspark_members import java_state
@@ -27,24 +27,71 @@ _DEFAULTS = ("CURRENT_DEFAULT", "default")
 """Spark's keys for the default of a parameter: of columns, and of functions."""
 
 
-class SqlFunctionProxy(Proxy):
-    """A function of SQL, whose arguments are not known yet."""
+class UnboundFunctionProxy(Proxy):
+    """A function, whose arguments are not known yet."""
 
     interfaces = (f"{_FUNCTIONS}.UnboundFunction",)
 
-    def __init__(self, gateway: Gateway, catalog: FilesystemCatalog, parts: Sequence[str], function: Function) -> None:
+    def __init__(self, gateway: Gateway, shown: str, usage: str) -> None:
         super().__init__(gateway)
-        self.catalog = catalog
-        self.parts = parts
-        self.function = function
+        self.shown = shown
+        self.usage = usage
 
     def name(self) -> str:
         """The name in plans."""
-        return ".".join(self.parts)
+        return self.shown
 
     def description(self) -> str:
         """What DESCRIBE FUNCTION shows."""
-        return self.function.comment or self.name()
+        return self.usage
+
+
+class BoundFunctionProxy(FunctionProxy):
+    """A function of some types."""
+
+    interfaces = (f"{_FUNCTIONS}.ScalarFunction",)
+
+    def __init__(self, gateway: Gateway, catalog_name: str, shown: str, arguments: JavaObject, result: str) -> None:
+        super().__init__(gateway)
+        self.catalog_name = catalog_name
+        self.shown = shown
+        self.types = [field.dataType() for field in arguments.fields()]
+        self.result = result
+
+    def name(self) -> str:
+        """The name in plans."""
+        return self.shown
+
+    def canonicalName(self) -> str:
+        """The same function of another catalog reads other tables."""
+        types = ", ".join(str(kind.catalogString()) for kind in self.types)
+        return f"paimon.{self.catalog_name}.{self.shown}({types})"
+
+    def inputTypes(self) -> JavaObject:
+        """As they are given."""
+        return self.gateway.array("org.apache.spark.sql.types.DataType", self.types)
+
+    def resultType(self) -> JavaObject:
+        """Its type."""
+        return self.gateway.data_type(self.result)
+
+    def isResultNullable(self) -> bool:
+        """NULL of NULL, say."""
+        return True
+
+    def isDeterministic(self) -> bool:
+        """So that Spark works constants out before it runs a query."""
+        return True
+
+
+class SqlFunctionProxy(UnboundFunctionProxy):
+    """A function of SQL, whose arguments are not known yet."""
+
+    def __init__(self, gateway: Gateway, catalog: FilesystemCatalog, parts: Sequence[str], function: Function) -> None:
+        super().__init__(gateway, ".".join(parts), function.comment or ".".join(parts))
+        self.catalog = catalog
+        self.parts = parts
+        self.function = function
 
     def bind(self, arguments: JavaObject) -> JavaObject:
         """The function for the types of its arguments, of which Spark makes those of the parameters itself."""
@@ -70,39 +117,19 @@ def is_spark_function(gateway: Gateway, state: JavaObject, name: str) -> bool:
     return bool(builtin or catalog.isTemporaryFunction(identifier))
 
 
-class BoundSqlFunctionProxy(Proxy):
+class BoundSqlFunctionProxy(BoundFunctionProxy):
     """`SqlFunctionProxy`, of some types; answers ``java.util.function.UnaryOperator`` for the rule."""
 
-    interfaces = (f"{_FUNCTIONS}.ScalarFunction", _OPERATOR)
+    interfaces = (*BoundFunctionProxy.interfaces, _OPERATOR)
 
     def __init__(
         self, gateway: Gateway, parts: Sequence[str], function: Function, body: str, arguments: JavaObject
     ) -> None:
-        super().__init__(gateway)
+        result = to_spark_type(function.returns[0].type).json()
+        super().__init__(gateway, parts[0], ".".join(parts), arguments, result)
         self.parts = parts
         self.function = function
         self.body = body
-        self.types = [field.dataType() for field in arguments.fields()]
-
-    def name(self) -> str:
-        """The name in plans."""
-        return ".".join(self.parts)
-
-    def canonicalName(self) -> str:
-        """Never compared: the call does not stay in a plan."""
-        return f"paimon.{self.name()}"
-
-    def inputTypes(self) -> JavaObject:
-        """As they are given."""
-        return self.gateway.array("org.apache.spark.sql.types.DataType", self.types)
-
-    def resultType(self) -> JavaObject:
-        """Its type."""
-        return self.gateway.data_type(to_spark_type(self.function.returns[0].type).json())
-
-    def isResultNullable(self) -> bool:
-        """Spark finds it out from the body."""
-        return True
 
     def isDeterministic(self) -> bool:
         """False, whatever the function says: then Spark refuses the call in VALUES, as those of its own."""
@@ -123,12 +150,6 @@ class BoundSqlFunctionProxy(Proxy):
         return compat.SQL_FUNCTION_CALL(
             self.gateway, self.name(), self._spark_function(), arguments, some(self.resultType())
         )
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
     def _spark_function(self) -> JavaObject:
         gateway, function = self.gateway, self.function

@@ -31,7 +31,7 @@ from paimon_spark.spark.catalog.python_source import python_write_builder
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, local_rows, takes_rows
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
+from paimon_spark.spark.jvm.gateway import FunctionProxy, Gateway, JavaObject, Proxy, called_by
 from paimon_spark.spark.jvm.node_metrics import reported_write_metrics, supported_write_metrics
 from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
 from paimon_spark.spark.session.overwrite_mode import (
@@ -280,7 +280,7 @@ class WriteBuilderProxy(Proxy):
         return self.build().toStreaming()
 
 
-class WriteProxy(Proxy):
+class WriteProxy(FunctionProxy):
     """A write whose rows Spark brings together by key first. Spark asks while it optimises the statement."""
 
     interfaces = (f"{_WRITE}.RequiresDistributionAndOrdering", "java.util.function.Function")
@@ -313,12 +313,6 @@ class WriteProxy(Proxy):
         if rows is not None:
             return self._driver_write.apply(command, rows)
         return self.rows.distribute(command)
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
     def description(self) -> str:
         """For EXPLAIN."""
