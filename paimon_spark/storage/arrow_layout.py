@@ -110,16 +110,24 @@ def null_column(wanted: pa.DataType, rows: int) -> pa.Array:
 
 def seconds_as_millis(kind: pa.DataType) -> pa.DataType:
     """The type with timestamps in seconds as milliseconds, since the formats have no seconds."""
-    if pa.types.is_timestamp(kind) and kind.unit == "s":
-        return pa.timestamp("ms", kind.tz)
+    return with_inner_types(
+        kind, lambda leaf: pa.timestamp("ms", leaf.tz) if pa.types.is_timestamp(leaf) and leaf.unit == "s" else leaf
+    )
+
+
+def with_inner_types(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with the types in it that are not nested changed; a type that is not nested is changed itself."""
+
+    def changed(field: pa.Field) -> pa.Field:
+        return field.with_type(with_inner_types(field.type, change))
+
     if pa.types.is_struct(kind):
-        return pa.struct([child.with_type(seconds_as_millis(child.type)) for child in kind])
+        return pa.struct([changed(child) for child in kind])
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(seconds_as_millis(kind.value_type)))
+        return pa.list_(changed(kind.value_field))
     if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(seconds_as_millis(key.type)), item.with_type(seconds_as_millis(item.type)))
-    return kind
+        return pa.map_(changed(kind.key_field), changed(kind.item_field))
+    return change(kind)
 
 
 def _struct_conversion(source: pa.StructType, wanted: pa.StructType) -> Conversion:

@@ -1,10 +1,8 @@
 """Avro data files: fastavro reads a block at a time, columns are written at once by `avro_encoding`.
 
 The container (header, blocks, codecs) is `spec.avro_container`'s; schemas are those of Java's ``AvroSchemaConverter``.
-
-Avro blocks into columns without a Python object per value: many blocks are walked in step (`spec/avro_walk.py`).
-
-Schemas with arrays or maps, and files of few blocks, are fastavro's (`supported`, `pays`).
+Where that pays, many blocks are walked in step (`spec/avro_walk.py`) and become columns without a Python object per
+value; schemas with arrays or maps, and files of few blocks, are fastavro's (`supported`, `pays`).
 """
 
 from __future__ import annotations

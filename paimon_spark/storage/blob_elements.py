@@ -2,8 +2,6 @@
 
 Equals Java's ``ArrayBlobElementSerializer`` and ``MapBlobElementSerializer``. A record has a magic number, a version,
 the number of elements, the bytes of keys and values, and their lengths as a compressed index; -1 is null.
-
-The single values of a column that holds BLOBs may lie in arrays, or be the values of maps.
 """
 
 from __future__ import annotations

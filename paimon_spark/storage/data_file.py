@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import io
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -57,6 +58,54 @@ class Source(Protocol):
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
+
+
+class SplicedFile(io.RawIOBase):
+    """A part of an open file for reading, and other bytes behind it."""
+
+    def __init__(
+        self, source: pa.NativeFile, start: int, length: int, end: bytes = b"", *, closes: bool = False
+    ) -> None:
+        """Take the part; with `closes` the file is closed with this one."""
+        super().__init__()
+        self._source, self._start, self._length, self._end = source, start, length, end
+        self._closes = closes
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position."""
+        size = self._length + len(self._end)
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Bytes from where it stands."""
+        until = self._length + len(self._end) if size is None or size < 0 else self._at + size
+        first = b""
+        if self._at < self._length:
+            self._source.seek(self._start + self._at)
+            first = bytes(self._source.read(min(until, self._length) - self._at))
+        second = self._end[max(0, self._at - self._length) : max(0, until - self._length)]
+        self._at += len(first) + len(second)
+        return first + second
+
+    def close(self) -> None:
+        """Close the file too, if it was so wanted."""
+        if self._closes and not self.closed:
+            self._source.close()
+        super().close()
 
 
 class DataFileReader(abc.ABC):

@@ -1,17 +1,15 @@
 """One data file of any format as Arrow batches: opening and creating it by the format's name.
 
-Runs in tasks, one file at a time. The classes are those of `storage.data_file`.
-
-A part of a file is read as if it were a file of its own (`RegionIO`).
+Runs in tasks, one file at a time. The classes are those of `storage.data_file`. A part of a file is read as if it were
+a file of its own (`RegionIO`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -30,6 +28,7 @@ from paimon_spark.storage.data_file import (
     FileResult,
     NamedErrorsWriter,
     Source,
+    SplicedFile,
 )
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_format import OrcReader, OrcWriter
@@ -218,50 +217,12 @@ class RegionIO:
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """The region as a seekable file."""
-        return pa.PythonFile(_Region(self._file_io.open_input(self._region.path), self._region), mode="r")
+        file, start = self._file_io.open_input(self._region.path), self._region.offset
+        length = max(0, min(self._region.length, file.size() - start))
+        return pa.PythonFile(SplicedFile(file, start, length, closes=True), mode="r")
 
     def read_bytes(self, path: str) -> bytes:
         """The bytes of the region."""
         with self._file_io.open_input(self._region.path) as file:
             file.seek(self._region.offset)
             return bytes(file.read(self._region.length))
-
-
-class _Region(io.RawIOBase):
-    def __init__(self, file: pa.NativeFile, region: FileRegion) -> None:
-        super().__init__()
-        self._file = file
-        self._start = region.offset
-        self._length = max(0, min(region.length, file.size() - region.offset))
-        self._at = 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(0, self._length - self._at)
-        wanted = left if size is None or size < 0 else min(size, left)
-        self._file.seek(self._start + self._at)
-        found = bytes(self._file.read(wanted))
-        self._at += len(found)
-        return found
-
-    def readinto(self, buffer: Any) -> int:
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()

@@ -1,8 +1,7 @@
-"""A store's options in Hadoop's spelling, for whatever in the JVM opens the same files; the reverse of `store_options`.
+"""A store's options in Hadoop's spelling, for whatever in the JVM opens the same files.
 
-Only what has an equal there: a store that is reached with anything else is left to Python.
-
-Options of adlfs in Hadoop's spelling, for its file system of Azure; the reverse of `azure_accounts`.
+The reverse of `store_options`, and of `azure` for the options of adlfs. Only what has an equal there: a store that is
+reached with anything else is left to Python.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from paimon_spark.storage.azure_accounts import ANSWER_SECONDS, CONNECT_SECONDS
+from paimon_spark.storage.azure import ANSWER_SECONDS, CONNECT_SECONDS
 from paimon_spark.storage.store_options import S3_BOUNDS
 
 _S3: Final = "fs.s3a."
@@ -230,7 +229,7 @@ def _flat(options: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def azure_settings(given: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, str] | None:
-    """Settings of Hadoop's file system of Azure; as `hadoop_options.hadoop_options`.
+    """Settings of Hadoop's file system of Azure; as `hadoop_options`.
 
     Args:
         given: arguments of adlfs.
@@ -252,7 +251,7 @@ def azure_settings(given: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, 
     service = _of_endpoint(endpoint, host)
     if credentials is None or service is None:
         return None
-    kept = {"hadoop.security.credential.provider.path": "user:///"} if credentials else {}
+    kept = _KEPT_ELSEWHERE if credentials else {}
     host = dfs_host(host)
     container = hosts[0].rpartition("@")[0]
     suffixes = ("", f".{host}", f".{container}.{host}")

@@ -1,9 +1,8 @@
 """HDFS through `hdfs-native`, a client in Rust that needs neither a JVM nor Hadoop's own libraries.
 
 Its adapter for fsspec is used, except where a name with ``?``, ``#`` or ``;`` would become that of another file, or
-where a process that ends while it writes would leave half a file under the name.
-
-Calls of HDFS's client that end in a bounded time: by itself it waits for a silent NameNode without end.
+where a process that ends while it writes would leave half a file under the name. Calls end in a bounded time: by itself
+the client waits for a silent NameNode without end.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """ORC's file tail: rows and column statistics of every stripe, which pyarrow does not show.
 
-Follows the ORC v1 specification ("File Tail"): protocol buffers in chunks, which `unpacked` unpacks. Every length is
-checked, so hostile bytes raise ValueError; unpacked sizes are bounded.
-
-pyarrow reads stripes whole, but its data sets read batches of some rows: so parts of stripes are read here.
-
-ORC's compressed chunks: what footers and streams of an ORC file are packed in.
-
-Each chunk begins with three bytes: its length, and whether it is stored as it was. Of the ORC v1 specification
-("Compression"). Unpacked sizes are bounded, also for hostile bytes.
+Follows the ORC v1 specification: protocol buffers ("File Tail") in compressed chunks ("Compression"), each of which
+begins with three bytes: its length, and whether it is stored as it was. Every length is checked, so hostile bytes raise
+ValueError; unpacked sizes are bounded. pyarrow reads stripes whole, but its data sets read batches of some rows: so
+parts of stripes are read here.
 """
 
 from __future__ import annotations

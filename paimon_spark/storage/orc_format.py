@@ -6,7 +6,7 @@ columns by name; the ids of fields are in the attribute ``paimon.id`` of each no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -209,22 +209,18 @@ def _stats_arrays(
 
 
 def _bounds(fields: Mapping[int, list[Any]], kind: pa.DataType) -> tuple[Any, Any]:
-    if pa.types.is_integer(kind) and 2 in fields:
-        inner = decode(fields[2][-1])
-        return tuple(signed(inner[at][-1]) if at in inner else None for at in (1, 2))  # type: ignore[return-value]
-    if pa.types.is_date(kind) and 7 in fields:
-        inner = decode(fields[7][-1])
-        return tuple(signed(inner[at][-1]) if at in inner else None for at in (1, 2))  # type: ignore[return-value]
-    if pa.types.is_string(kind) and 4 in fields:
-        inner = decode(fields[4][-1])
-        return tuple(_text(inner.get(at)) for at in (1, 2))  # type: ignore[return-value]
-    if pa.types.is_decimal(kind) and 6 in fields:
-        inner = decode(fields[6][-1])
-        return tuple(_decimal(inner.get(at), kind) for at in (1, 2))  # type: ignore[return-value]
+    for is_kind, field, value in _BOUNDS:
+        if is_kind(kind) and field in fields:
+            inner = decode(fields[field][-1])
+            return value(inner.get(1), kind), value(inner.get(2), kind)
     return None, None
 
 
-def _text(values: list[Any] | None) -> str | None:
+def _number(values: list[Any] | None, _kind: pa.DataType) -> int | None:
+    return signed(values[-1]) if values else None
+
+
+def _text(values: list[Any] | None, _kind: pa.DataType) -> str | None:
     try:
         return values[-1].decode() if values else None
     except UnicodeDecodeError:
@@ -236,6 +232,15 @@ def _decimal(values: list[Any] | None, kind: pa.Decimal128Type) -> Decimal | Non
         return Decimal(values[-1].decode()).quantize(Decimal(1).scaleb(-kind.scale)) if values else None
     except (InvalidOperation, UnicodeDecodeError):
         return None
+
+
+_BOUNDS: Sequence[tuple[Callable[[pa.DataType], bool], int, Callable[[list[Any] | None, Any], Any]]] = (
+    (pa.types.is_integer, 2, _number),
+    (pa.types.is_date, 7, _number),
+    (pa.types.is_string, 4, _text),
+    (pa.types.is_decimal, 6, _decimal),
+)
+"""Kinds of types, the field of their statistics, and how a bound is read."""
 
 
 class OrcWriter(DataFileWriter):
@@ -262,7 +267,8 @@ class OrcWriter(DataFileWriter):
         self.path = path
         self._file_io = file_io
         self._logical = to_arrow_schema(fields)
-        self._physical = _without_times(parquet_schema.physical_schema(fields, id_key=_ID_ATTRIBUTE))
+        physical = parquet_schema.physical_schema(fields, id_key=_ID_ATTRIBUTE)
+        self._physical = pa.schema([field.with_type(_without_time(field.type)) for field in physical])
         self._target = file_io.open_output(path)
         self._writer = orc.ORCWriter(
             self._target,
@@ -374,19 +380,6 @@ def _check_type(kind: t.DataType, name: str) -> None:
             return
 
 
-def _without_times(schema: pa.Schema) -> pa.Schema:
-    """TIME as int, since ORC has no time of day."""
-    return pa.schema([field.with_type(_without_time(field.type)) for field in schema])
-
-
 def _without_time(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_time(kind):
-        return pa.int32()
-    if pa.types.is_struct(kind):
-        return pa.struct([child.with_type(_without_time(child.type)) for child in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_without_time(kind.value_type)))
-    if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(_without_time(key.type)), item.with_type(_without_time(item.type)))
-    return kind
+    """TIME as int, since ORC has no time of day."""
+    return arrow_layout.with_inner_types(kind, lambda leaf: pa.int32() if pa.types.is_time(leaf) else leaf)

@@ -1,10 +1,9 @@
-"""Timestamps of ORC files that 64-bit nanoseconds cannot hold, such as 9999-12-31.
+"""Values of ORC files that pyarrow does not give as Java does: timestamps far from 1970, CHAR, local time zones.
 
-pyarrow gives ORC's timestamps in nanoseconds only. An ORC file stores seconds and nanoseconds apart ("Timestamp
-Columns" of the specification), so the library reads each alone from the same bytes under another footer: the seconds as
-the numbers of a LONG column, the nanoseconds alongside seconds that are all 0. Nothing is decoded here but footers.
-
-What Java does to values on their way out of ORC files, beyond their types.
+Timestamps such as 9999-12-31 do not fit into 64-bit nanoseconds. pyarrow gives ORC's timestamps in nanoseconds only. An
+ORC file stores seconds and nanoseconds apart ("Timestamp Columns" of the specification), so the library reads each
+alone from the same bytes under another footer: the seconds as the numbers of a LONG column, the nanoseconds alongside
+seconds that are all 0. Nothing is decoded here but footers.
 
 CHAR(n): ORC pads it with blanks, and readers take trailing blanks off. TIMESTAMP WITH LOCAL TIME ZONE: Java by default
 (`orc.timestamp-ltz.legacy.type`) stores the UTC wall clock as if it were one of the writing JVM's time zone; the zone
@@ -13,7 +12,6 @@ stands in the stripe's footer, so the original instant can be restored in any ti
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -26,6 +24,7 @@ import pyarrow.orc as orc
 from paimon_spark.errors import DataError
 from paimon_spark.spec import data_types as t
 from paimon_spark.storage import arrow_layout
+from paimon_spark.storage.data_file import SplicedFile
 from paimon_spark.storage.orc_footer import (
     Message,
     OrcTail,
@@ -33,7 +32,6 @@ from paimon_spark.storage.orc_footer import (
     encode,
     number,
     packed,
-    read_at,
     read_stripe_footer,
     signed,
 )
@@ -193,37 +191,7 @@ def _with_footer(source: pa.NativeFile, tail: OrcTail, cut: int, added: bytes, f
     packed_footer = packed(encode({**footer, 7: []}), tail.codec, tail.block_bytes)
     postscript = encode({**tail.postscript, 1: [len(packed_footer)], 5: [0]})
     end = added + packed_footer + postscript + bytes([len(postscript)])
-    return pa.PythonFile(_Spliced(source, cut, end), mode="r")
-
-
-class _Spliced(io.RawIOBase):
-    """An open file up to a place, and other bytes from there."""
-
-    def __init__(self, source: pa.NativeFile, cut: int, end: bytes) -> None:
-        super().__init__()
-        self._source, self._cut, self._end = source, cut, end
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._cut + len(self._end)}[whence]
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        until = self._cut + len(self._end) if size < 0 else self._at + size
-        first = read_at(self._source, self._at, min(until, self._cut) - self._at) if self._at < self._cut else b""
-        second = self._end[max(0, self._at - self._cut) : max(0, until - self._cut)]
-        self._at += len(first) + len(second)
-        return first + second
+    return pa.PythonFile(SplicedFile(source, 0, cut, end), mode="r")
 
 
 def _timestamps(seconds: pa.Array, nanos: pa.Array, target: pa.TimestampType, zone: str) -> pa.Array:
@@ -318,18 +286,9 @@ def restored(array: pa.Array, kind: t.DataType, zone: str) -> pa.Array:
             return pc.utf8_rtrim(array, characters=" ")
         case t.LocalZonedTimestampType():
             return _as_local(array, zone)
-        case t.ArrayType():
-            return _with_children(array, restored(array.values, kind.element, zone))
-        case t.MapType():
-            return _with_entries(array, restored(array.keys, kind.key, zone), restored(array.items, kind.value, zone))
-        case t.MultisetType():
-            return _with_entries(array, restored(array.keys, kind.element, zone), array.items)
-        case t.RowType():
-            children = [restored(array.field(at), field.type, zone) for at, field in enumerate(kind.fields)]
-            fields = [pa.field(child.name, child.type) for child in array.type]
-            mask = array.is_null() if array.null_count else None
-            return arrow_layout.relabel(pa.StructArray.from_arrays(children, fields=fields, mask=mask), array.type)
-    return array
+    kinds = (kind.element, t.IntType()) if isinstance(kind, t.MultisetType) else t.nested_types(kind)
+    parts = [restored(part, inner, zone) for part, inner in zip(nested_parts(array), kinds, strict=True)]
+    return arrow_layout.relabel(_with_parts(array, parts), array.type)
 
 
 def zone_offset(instants: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
@@ -355,14 +314,3 @@ def _as_local(array: pa.TimestampArray, zone: str) -> pa.Array:
     known = np.asarray(values.fill_null(0))
     shifts = pa.array(zone_offset(known // per_second, zone) * per_second, pa.int64())
     return pc.add(values, shifts).view(array.type)
-
-
-def _with_entries(array: pa.MapArray, keys: pa.Array, items: pa.Array) -> pa.Array:
-    fields = [array.type.key_field, array.type.item_field]
-    return _with_children(array, pa.StructArray.from_arrays([keys, items], fields=fields))
-
-
-def _with_children(array: pa.Array, children: pa.Array) -> pa.Array:
-    return pa.Array.from_buffers(
-        array.type, len(array), array.buffers()[:2], array.null_count, array.offset, [children]
-    )

@@ -4,7 +4,7 @@ Reading decodes only the wanted columns of the wanted row groups. Writing gather
 size. Physical types, annotations and ids are those of Java's ``ParquetSchemaConverter``; table options become settings
 of pyarrow's writer.
 
-Statistics of Parquet footers as arrays of the columns' types, and those of a whole file.
+Statistics of footers are given as arrays of the columns' types, and those of a whole file.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ pyarrow decodes whole column chunks. So the wanted pages of columns are put into
 are in the file, which pyarrow decodes with all its checks: one file for the columns whose pages hold the same rows. A
 row found by its key then costs some pages of 20,000 rows (Java: ``ParquetFileReader.readNextFilteredRowGroup``).
 
-The page index of a Parquet file: where the pages of a column are, and which rows lie in pages that can match.
-
-``OffsetIndex`` and ``ColumnIndex`` of parquet-format (Java: ``ColumnIndexFilter``). pyarrow writes them but does not
-read them. All that is read here is checked against the footer; what contradicts it counts as no index.
+The page index tells where the pages of a column are, and which rows lie in pages that can match: ``OffsetIndex`` and
+``ColumnIndex`` of parquet-format (Java: ``ColumnIndexFilter``). pyarrow writes them but does not read them. All that is
+read here is checked against the footer; what contradicts it counts as no index.
 """
 
 from __future__ import annotations

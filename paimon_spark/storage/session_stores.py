@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from paimon_spark.errors import OptionError
-from paimon_spark.storage.azure_accounts import of_account
-from paimon_spark.storage.s3_credentials import CREDENTIALS as S3_CREDENTIALS
-from paimon_spark.storage.s3_credentials import for_bucket
+from paimon_spark.storage.azure import of_account
+from paimon_spark.storage.s3 import CREDENTIALS as S3_CREDENTIALS
+from paimon_spark.storage.s3 import for_bucket
 from paimon_spark.storage.store_errors import check_bucket
 from paimon_spark.storage.store_options import fsspec_options
 

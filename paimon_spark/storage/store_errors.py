@@ -2,9 +2,8 @@
 
 Disks raise `OSError`s with numbers; object stores raise the errors of their libraries. Both become a `StorageError`
 that says what failed at which path and what to do. It is still the `OSError` of its kind, so that callers distinguish a
-missing file from one that must not be read. No text contains a secret, and no library's error is chained.
-
-What to do about the answers with which stores refuse a request: by their codes, whatever library raised them.
+missing file from one that must not be read. No text contains a secret, and no library's error is chained. What to do
+about the answers with which stores refuse a request is told by their codes, whatever library raised them.
 """
 
 from __future__ import annotations

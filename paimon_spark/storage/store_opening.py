@@ -10,11 +10,11 @@ from typing import Any, Final, cast
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.storage import silence
-from paimon_spark.storage.azure_accounts import AzureFiles
+from paimon_spark.storage.azure import AzureFiles
 from paimon_spark.storage.gcs import GcsFiles
 from paimon_spark.storage.hdfs import open_hdfs
 from paimon_spark.storage.oss import OssFiles
-from paimon_spark.storage.s3_credentials import ASSUMED_ROLE, S3Files, session_for
+from paimon_spark.storage.s3 import ASSUMED_ROLE, S3Files, session_for
 from paimon_spark.storage.store_errors import not_opened
 from paimon_spark.storage.store_options import check_known, secret_values
 

@@ -2,9 +2,7 @@
 
 Pure functions over strings. Three spellings are taken: Paimon's own (`s3.access-key`), Hadoop's (`fs.s3a.access.key`)
 and fsspec's behind `fs.` (`fs.anon=true`, `fs.client_kwargs={"region_name": "eu-west-1"}`). Where they name the same
-thing, fsspec's spelling wins, then Hadoop's.
-
-Keeps the secrets of options out of texts of objects and out of messages.
+thing, fsspec's spelling wins, then Hadoop's. The secrets of options are kept out of texts of objects and of messages.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ from typing import Any, Final
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.options.option import parse_duration
-from paimon_spark.storage.azure_accounts import account_options
+from paimon_spark.storage.azure import account_options
 from paimon_spark.storage.extras import pip_command
 from paimon_spark.storage.hdfs import hdfs_options
-from paimon_spark.storage.s3_credentials import for_bucket, provided
+from paimon_spark.storage.s3 import for_bucket, provided
 from paimon_spark.storage.unused_settings import check_unused
 
 FSSPEC_SCHEME: Final[Mapping[str, str]] = {

@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from paimon_spark.errors import OptionError, PaimonError, StorageDeniedError, StorageError
 from paimon_spark.spec.data_types import DataField, IntType
-from paimon_spark.storage import azure_accounts, gcs
+from paimon_spark.storage import azure, gcs
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
 from paimon_spark.storage.store_errors import not_opened, translated
@@ -236,7 +236,5 @@ def test_time_outs_of_s3_are_bounded_and_can_be_given() -> None:
 def test_a_silent_store_of_google_or_azure_is_given_up_within_a_minute() -> None:
     pauses = gcs.ATTEMPTS - 1
     assert gcs.LAST_ATTEMPT_SECONDS + pauses + gcs.ANSWER_SECONDS <= 60
-    waits = (azure_accounts.RETRIES + 1) * azure_accounts.ANSWER_SECONDS
-    assert (
-        waits + sum(azure_accounts.FIRST_PAUSE_SECONDS + 3**n + 1 for n in range(1, azure_accounts.RETRIES)) + 2 <= 60
-    )
+    waits = (azure.RETRIES + 1) * azure.ANSWER_SECONDS
+    assert waits + sum(azure.FIRST_PAUSE_SECONDS + 3**n + 1 for n in range(1, azure.RETRIES)) + 2 <= 60

@@ -10,7 +10,7 @@ import pytest
 from paimon_spark.commit import publish
 from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage import azure_accounts, gcs, oss, silence
+from paimon_spark.storage import azure, gcs, oss, silence
 from paimon_spark.storage.store_options import S3_BOUNDS
 from paimon_spark.storage.store_requests import KEPT
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
@@ -49,8 +49,8 @@ def short_waits() -> Iterator[None]:
         patch.setattr(gcs, "_LONGEST_PAUSE_SECONDS", 0.1)
         patch.setattr("azure.storage.blob._shared.policies_async.ExponentialRetry.get_backoff_time", lambda *_: 0.1)
         patch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.1)
-        patch.setattr(azure_accounts, "ANSWER_SECONDS", 1.5)
-        patch.setattr(azure_accounts, "RETRIES", _ATTEMPTS - 1)
+        patch.setattr(azure, "ANSWER_SECONDS", 1.5)
+        patch.setattr(azure, "RETRIES", _ATTEMPTS - 1)
         patch.setattr(oss, "_SILENT_SECONDS", 1.5)
         patch.setattr(oss, "_ATTEMPTS", _ATTEMPTS)
         patch.setitem(cast("dict[str, Any]", S3_BOUNDS), "read_timeout", 1.5)

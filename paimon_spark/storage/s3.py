@@ -1,9 +1,8 @@
-"""S3 through `s3fs`, and Hadoop's ways to its credentials (`fs.s3a.aws.credentials.provider`), as botocore goes them.
+"""S3 through `s3fs`: credentials as Hadoop's settings say, and reads that are sent again.
 
-A class of Hadoop's or of Amazon's SDK that looks where botocore looks is left to botocore, which renews what expires.
-An assumed role is assumed anew before it ends. Classes that only Java has are named.
-
-S3 through `s3fs`, whose reads are sent again where an answer stops in its middle.
+Of `fs.s3a.aws.credentials.provider` a class of Hadoop's or of Amazon's SDK that looks where botocore looks is left to
+botocore, which renews what expires. An assumed role is assumed anew before it ends. Classes that only Java has are
+named in an error.
 
 botocore sends a request again until an answer begins. What comes after is s3fs's to read, which does not try again: all
 of botocore's attempts would be made five times over (`store_opening`).

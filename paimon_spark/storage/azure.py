@@ -1,6 +1,4 @@
-"""Azure's blobs through `adlfs`, and Hadoop's settings of an account, as adlfs takes them.
-
-Azure's blobs through `adlfs`, whose package would wait minutes for a store that is silent.
+"""Azure's blobs through `adlfs`: Hadoop's settings of an account as adlfs takes them, and requests that end.
 
 By itself Azure's package waits 60 seconds for an answer, and 15 and more before it asks again, three times.
 """
