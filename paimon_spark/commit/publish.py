@@ -338,15 +338,15 @@ def changes_only(table: FileStoreTable, snapshot: Snapshot, before: Snapshot, *,
         unread: the answer where that cannot be read.
     """
     try:
-        files = {_name(entry) for entry in table.manifests.live_entries(snapshot)}
-        files_before = {_name(entry) for entry in table.manifests.live_entries(before)}
+        files = {name_at_any_level(entry) for entry in table.manifests.live_entries(snapshot)}
+        files_before = {name_at_any_level(entry) for entry in table.manifests.live_entries(before)}
         manifests = table.manifests.delta_manifests(snapshot)
-        changes = {_name(entry) for meta in manifests for entry in table.manifests.read_manifest(meta)}
+        changes = {name_at_any_level(entry) for meta in manifests for entry in table.manifests.read_manifest(meta)}
     except (OSError, PaimonError):
         return unread
     return files ^ files_before <= changes
 
 
-def _name(entry: ManifestEntry) -> tuple[bytes, int, str]:
+def name_at_any_level(entry: ManifestEntry) -> tuple[bytes, int, str]:
     """Name a file at whatever level: a rollback as the latest snapshot changes levels without an entry."""
     return entry.partition, entry.bucket, entry.file.file_name

@@ -80,7 +80,7 @@ def _value_keys(column: pa.Array) -> Iterator[NormalizedKey]:
     if _is_bytes(column.type):
         yield from _bytes_keys(column)
     elif pa.types.is_decimal(column.type) and column.type.precision > _COMPACT_DECIMAL_DIGITS:
-        pairs = _decimal_pairs(column)
+        pairs = decimal_words(column)
         high, low = pairs[:, 1], pairs[:, 0].view(np.uint64)
         if column.null_count:
             valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -112,7 +112,7 @@ def fixed_values(column: pa.Array) -> Integers:
     if pa.types.is_boolean(arrow_type):
         values = pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(np.int8)
     elif pa.types.is_decimal128(arrow_type):
-        values = _decimal_pairs(column)[:, 0]
+        values = decimal_words(column)[:, 0]
         if column.null_count:
             values = np.where(column.is_valid().to_numpy(zero_copy_only=False), values, 0)
     elif pa.types.is_floating(arrow_type):
@@ -129,8 +129,8 @@ def fixed_values(column: pa.Array) -> Integers:
     return values
 
 
-def _decimal_pairs(column: pa.Array) -> npt.NDArray[np.int64]:
-    """The 128-bit values as (low, high) pairs of 64 bits."""
+def decimal_words(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Unscaled values as rows of (low 64 bits, high 64 bits)."""
     words = np.frombuffer(column.buffers()[1], np.int64)
     return words[2 * column.offset : 2 * (column.offset + len(column))].reshape(-1, 2)
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError
 from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState, Merged
+from paimon_spark.merge.normalized_keys import decimal_words
 from paimon_spark.merge.segments import Indices, Mask, Segments, reduce_exactly
 from paimon_spark.merge.value_aggregators import valid_mask
 
@@ -397,12 +398,6 @@ def _half_up(number: int, divisor: int) -> int:
         number, divisor = -number, -divisor
     magnitude = (2 * abs(number) + divisor) // (2 * divisor)
     return magnitude if number >= 0 else -magnitude
-
-
-def decimal_words(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Unscaled values as rows of (low 64 bits, high 64 bits)."""
-    words = np.frombuffer(values.buffers()[1], np.int64)
-    return words[2 * values.offset : 2 * (values.offset + len(values))].reshape(-1, 2)
 
 
 def decimals_from_words(

@@ -117,6 +117,11 @@ def day_millis(value: time | int) -> int:
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 
 
+def epoch_millis(value: datetime) -> int:
+    """Milliseconds since 1970 of a time, which is a wall clock time here where it names no zone."""
+    return int(value.replace(microsecond=0).timestamp()) * 1000 + value.microsecond // 1000
+
+
 def epoch_nanos(value: Any, data_type: DataType) -> int:
     """Nanoseconds since 1970 of a timestamp value: a datetime (naive or aware), or an int in the type's Arrow unit."""
     if isinstance(value, datetime):

@@ -25,7 +25,6 @@ from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import SnapshotStore
-from paimon_spark.table.table import load_table
 from paimon_spark.table.tag_store import TagStore
 from paimon_spark.table.watchers import changed
 from paimon_spark.write.message import CommitMessage
@@ -252,7 +251,7 @@ def merge_branch(table: FileStoreTable, source: str, target: str = MAIN_BRANCH) 
     for name in (source, target):
         if not table.branches.exists(name):
             raise PaimonError(f"Branch '{name}' doesn't exist.")
-    ours, theirs = _opened(table, target), _opened(table, source)
+    ours, theirs = table.on_branch(target), table.on_branch(source)
     _check_kinds(theirs, f"Cannot merge branch '{source}', because it does not have a snapshot.")
     _check_kinds(ours, f"Cannot merge into branch '{target}', because it does not have a snapshot.")
     _check_tables(theirs, ours)
@@ -264,10 +263,6 @@ def merge_branch(table: FileStoreTable, source: str, target: str = MAIN_BRANCH) 
     if not new:
         return None
     return commit(ours.with_options({"commit.discard-duplicate-files": "true"}), _messages(new))
-
-
-def _opened(table: FileStoreTable, branch: str) -> FileStoreTable:
-    return load_table(table.path, branch=branch, file_io=table.file_io)
 
 
 def _check_kinds(table: FileStoreTable, without_snapshot: str) -> None:

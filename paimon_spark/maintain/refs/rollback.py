@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.iceberg_metadata import refresh_iceberg, republish_iceberg
 from paimon_spark.commit.metadata_commit import WholeState, commit_state
-from paimon_spark.commit.publish import changes_only
+from paimon_spark.commit.publish import changes_only, name_at_any_level
 from paimon_spark.errors import (
     CatalogServerError,
     CommitConflictError,
@@ -368,13 +368,9 @@ def _difference(
     """
     here = {entry.identifier(): entry for entry in table.manifests.live_entries(latest)}
     there = {entry.identifier(): entry for entry in table.manifests.live_entries(target)}
-    names = {_name(entry) for key, entry in there.items() if key not in here}
-    moved = {key: entry for key, entry in here.items() if key not in there and _name(entry) in names}
+    names = {name_at_any_level(entry) for key, entry in there.items() if key not in here}
+    moved = {key: entry for key, entry in here.items() if key not in there and name_at_any_level(entry) in names}
     base = {key: entry for key, entry in here.items() if key not in moved}
     deleted = [replace(entry, kind=FileKind.DELETE) for key, entry in base.items() if key not in there]
     added = [entry for key, entry in there.items() if key not in here]
     return list(base.values()), [*deleted, *added], list(moved.values())
-
-
-def _name(entry: ManifestEntry) -> tuple[bytes, int, str]:
-    return entry.partition, entry.bucket, entry.file.file_name

@@ -31,6 +31,7 @@ from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.catalog.column_definitions import OPTION_PREFIX, schema_of_create, struct_from_columns
 from paimon_spark.spark.catalog.format_table import format_table_proxy, staged_format_table
 from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table
+from paimon_spark.spark.catalog.named_table import WithoutMetricsProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.types import from_spark_field
 from paimon_spark.spark.jvm import compat, features
@@ -75,7 +76,7 @@ from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import table_exists
 
 
-class NamespacesProxy(AnswerProxy):
+class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
     """The part of a catalog about databases, whose names have one part."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.SupportsNamespaces",)
@@ -197,10 +198,6 @@ class StagedTableProxy(TableProxy):
         """The statement failed: a table that it made is removed, one that it replaced stays empty."""
         if self.on_abort is not None:
             self.on_abort()
-
-    def reportDriverMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -411,10 +408,6 @@ class TableDefinitionsProxy(NamespacesProxy):
         if self._is_table(ident):
             return self._replace(ident, definition, Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT)
         return self._new(ident, definition, Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT)
-
-    def supportedCustomMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
 
     def _replace(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> JavaObject:
         table = self._load(ident).table

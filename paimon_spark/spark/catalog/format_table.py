@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.column_definitions import java_struct
-from paimon_spark.spark.catalog.named_table import NamedTableProxy
+from paimon_spark.spark.catalog.named_table import NamedTableProxy, WithoutMetricsProxy
 from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, catalyst_row, partition_values
 from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.columns.types import to_spark_struct
@@ -57,7 +57,7 @@ def staged_format_table(
     return StagedFormatTableProxy(gateway, catalog_name, loaded.name, FormatTable.of(loaded.table), on_abort)
 
 
-class FormatTableProxy(NamedTableProxy):
+class FormatTableProxy(NamedTableProxy, WithoutMetricsProxy):
     """A table of plain files, as one statement sees it."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
@@ -211,14 +211,6 @@ class FormatTableProxy(NamedTableProxy):
         self.table.truncate()
         return True
 
-    def supportedCustomMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
-
-    def reportDriverMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
-
 
 def _listed(table: FormatTable) -> list[str]:
     """The directories in which Spark looks for files. It sees no partition ``__DEFAULT_PARTITION__`` by itself."""
@@ -300,7 +292,7 @@ class FormatWriteProxy(Proxy):
         raise UnsupportedError("A stream cannot be written to a format table: write its directory by Spark's own sink.")
 
 
-class V1WriteProxy(Proxy):
+class V1WriteProxy(WithoutMetricsProxy):
     """A write that is given its rows as a DataFrame; answers ``V1Write`` and ``InsertableRelation``."""
 
     interfaces = (f"{_WRITE}.V1Write", "org.apache.spark.sql.sources.InsertableRelation")
@@ -325,11 +317,3 @@ class V1WriteProxy(Proxy):
     def toString(self) -> str:
         """For EXPLAIN; no two writes are equal."""
         return f"PaimonFormatWrite({self.table.path})@{id(self):x}"
-
-    def supportedCustomMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
-
-    def reportDriverMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])

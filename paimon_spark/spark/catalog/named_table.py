@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.loading import CHANGED, STREAMED
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
+from paimon_spark.spark.jvm.gateway import JavaObject, Proxy
 from paimon_spark.spec.sql_text import quoted_name
 
 
@@ -23,6 +24,18 @@ def metadata_answers(columns: StructType) -> dict[str, Value]:
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _TRANSFORM = "org.apache.spark.sql.connector.expressions.Transform"
+
+
+class WithoutMetricsProxy(Proxy):
+    """What Spark asks for metrics, and that has none."""
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """No metrics."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """No metrics."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
 
 
 class NamedTableProxy(AnswerProxy):

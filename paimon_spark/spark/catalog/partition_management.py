@@ -15,6 +15,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.named_table import WithoutMetricsProxy
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
@@ -53,7 +54,7 @@ _SETTERS: dict[type[t.DataType], str] = {
 }
 
 
-class PartitionsProxy(AnswerProxy):
+class PartitionsProxy(AnswerProxy, WithoutMetricsProxy):
     """The part of a table about its partitions."""
 
     loaded: LoadedTable
@@ -130,14 +131,6 @@ class PartitionsProxy(AnswerProxy):
     def replacePartitionMetadata(self, _ident: JavaObject, _properties: Any) -> None:
         """Properties of partitions: there are none."""
         raise UnsupportedError("partitions of a Paimon table have no properties")
-
-    def supportedCustomMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
-
-    def reportDriverMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
 
     def _remove(self, partitions: Sequence[Mapping[str, Any]]) -> bool:
         missing = missing_clauses(self.loaded.table, partitions)

@@ -14,7 +14,6 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import active_session, ident_of, is_proxy, python_object, scala_seq
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
 from paimon_spark.spark.session.pyspark_members import java_frame
-from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
 from paimon_spark.spark.sql.table_definitions import copied_options
 from paimon_spark.spark.sql.table_descriptions import (
     defined_columns,
@@ -22,6 +21,7 @@ from paimon_spark.spark.sql.table_descriptions import (
     properties_clause,
     shown_properties,
 )
+from paimon_spark.spark.sql.warehouses import quoted
 from paimon_spark.spark.statements.cursor import Cursor, read_statement
 from paimon_spark.spec.sql_text import literal_text
 
@@ -62,7 +62,7 @@ def _create_like(cursor: Cursor) -> CreateLike | None:
             options |= cursor.properties()
         else:
             return None
-    return CreateLike(target, source, tolerant, f"USING {quoted_name((provider,))}{location}\n", options)
+    return CreateLike(target, source, tolerant, f"USING {quoted((provider,))}{location}\n", options)
 
 
 def create_text(gateway: Gateway, state: JavaObject, statement: CreateLike) -> str:
@@ -70,13 +70,13 @@ def create_text(gateway: Gateway, state: JavaObject, statement: CreateLike) -> s
 
     Where there is no source, DESCRIBE of it, by which Spark says so.
     """
-    head = f"CREATE TABLE {'IF NOT EXISTS ' if statement.tolerant else ''}{quoted_name(statement.target)} "
+    head = f"CREATE TABLE {'IF NOT EXISTS ' if statement.tolerant else ''}{quoted(statement.target)} "
     if len(statement.source) == 1 and state.catalog().isTempView(scala_seq(gateway, list(statement.source))):
-        view = active_session(gateway).table(quoted_name(statement.source))
+        view = active_session(gateway).table(quoted(statement.source))
         return f"{head}({_ddl(java_frame(view).schema())}) {statement.clauses}{properties_clause(statement.options)}"
     source = _source(gateway, state, statement.source)
     if source is None:
-        return f"DESCRIBE TABLE {quoted_name(statement.source)}"
+        return f"DESCRIBE TABLE {quoted(statement.source)}"
     proxy = python_object(gateway, source) if is_proxy(gateway, source) else None
     if isinstance(proxy, TableProxy):
         table = proxy.loaded.table

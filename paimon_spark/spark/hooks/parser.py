@@ -39,9 +39,9 @@ from paimon_spark.spark.sql.procedures.tag_statements import (
     ALTER_TAGS,
     DESCRIPTION,
     parse_tag_statement,
-    quoted_name,
 )
 from paimon_spark.spark.sql.procedures.view_procedures import function_call, view_call
+from paimon_spark.spark.sql.warehouses import quoted
 from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.function_statements import FunctionStatement, parse_function_statement
@@ -237,7 +237,7 @@ class DescribePartitionProxy(SessionProxy):
         catalog = paimon_catalog_of(self.gateway, self.state, table) if values else None
         if catalog is None:
             return None
-        return _call(catalog, DESCRIBE_PARTITION, quoted_name(table), json.dumps(values), bool(plan.isExtended()))
+        return _call(catalog, DESCRIBE_PARTITION, quoted(table), json.dumps(values), bool(plan.isExtended()))
 
 
 def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
@@ -247,7 +247,7 @@ def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...
 
 def _call(catalog: str, procedure: str, *arguments: str | bool) -> str:
     """Return the CALL of a procedure of a catalog of ours."""
-    return f"CALL {quoted_name((catalog,))}.{SYSTEM_DATABASE}.{procedure}({', '.join(map(spark_literal, arguments))})"
+    return f"CALL {quoted((catalog,))}.{SYSTEM_DATABASE}.{procedure}({', '.join(map(spark_literal, arguments))})"
 
 
 def _paimon_name(gateway: Gateway, catalog: JavaObject) -> str | None:

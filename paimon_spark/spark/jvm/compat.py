@@ -211,7 +211,6 @@ TREE_NODE_TAG = SparkClass(f"{_SQL}.catalyst.trees.TreeNodeTag", constructors=(1
 LOCAL_RELATION = SparkClass(f"{_PLANS}.LocalRelation", constructors=(4,))
 COMMAND = SparkClass(f"{_SQL}.execution.command.ExternalCommandExecutor", methods=("output", "run"), constructors=(3,))
 EXPLAIN = SparkClass(f"{_SQL}.execution.command.ExplainCommand", methods=("logicalPlan",))
-NODE_TAG = SparkClass(f"{_SQL}.catalyst.trees.TreeNodeTag", constructors=(1,))
 DELETE_FROM_TABLE = SparkClass(f"{_PLANS}.DeleteFromTable", methods=("condition", "table"))
 UPDATE_TABLE = SparkClass(f"{_PLANS}.UpdateTable", methods=("assignments", "condition", "table"))
 MERGE_INTO_TABLE = SparkClass(
@@ -234,7 +233,6 @@ TABLE_TYPE = SparkClass(f"{_SQL}.catalyst.catalog.CatalogTableType", methods=("V
 TABLE_IDENTIFIER = SparkClass(f"{_SQL}.catalyst.TableIdentifier", constructors=(3,))
 V1_TABLE = SparkClass(f"{_CATALOG}.V1Table", constructors=(1,))
 VIEW_COLUMN = SparkClass(f"{_ANALYSIS}.GetViewColumnByNameAndOrdinal", methods=("colName",))
-UNRESOLVED_ATTRIBUTE = SparkClass(f"{_ANALYSIS}.UnresolvedAttribute", methods=("nameParts", "quoted"))
 VIEW = SparkClass(f"{_PLANS}.View", methods=("child", "isTempView", "withNewChildren"))
 SUBQUERY_ALIAS = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("alias", "child"))
 SUBQUERY_ALIASES = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("apply",), is_object=True)
@@ -328,7 +326,9 @@ TIME_TRAVEL_SPEC = SparkClass(f"{_ANALYSIS}.TimeTravelSpec", methods=("create",)
 UNRESOLVED_RELATION = SparkClass(
     f"{_ANALYSIS}.UnresolvedRelation", methods=("isStreaming", "multipartIdentifier", "options"), constructors=(3,)
 )
-UNRESOLVED_ATTRIBUTE = SparkClass(f"{_ANALYSIS}.UnresolvedAttribute", methods=("nameParts",), constructors=(1,))
+UNRESOLVED_ATTRIBUTE = SparkClass(
+    f"{_ANALYSIS}.UnresolvedAttribute", methods=("nameParts", "quoted"), constructors=(1,)
+)
 ASSIGNMENTS = SparkClass(f"{_ANALYSIS}.AssignmentUtils", methods=("alignInsertAssignments", "alignUpdateAssignments"))
 CHAR_COLUMNS = SparkClass(f"{_SQL}.catalyst.util.CharVarcharUtils", methods=("addPaddingForScan", "getRawType"))
 PARTITION_SPECS = SparkClass(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate
-from paimon_spark.table.system.files import epoch_millis
+from paimon_spark.spec.java_text import epoch_millis
 from paimon_spark.table.system.groups import partition_sums
 from paimon_spark.table.two_branches import matching_partitions, own_partitions
 
@@ -48,7 +48,9 @@ def partition_counts(table: FileStoreTable, values: Values) -> dict[str, int] | 
                 return {
                     "fileCount": row["file_count"],
                     "fileSizeInBytes": row["file_size_in_bytes"],
-                    "lastFileCreationTime": epoch_millis(row["last_update_time"]) or 0,
+                    "lastFileCreationTime": 0
+                    if row["last_update_time"] is None
+                    else epoch_millis(row["last_update_time"]),
                     "recordCount": row["record_count"],
                 }
     return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.table.handle import TablePart
+from paimon_spark.spec.java_text import epoch_millis
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Changes(TablePart):
         if to_auto_tag is not None:
             given[_TO_AUTO_TAG] = to_auto_tag
         elif from_time is not None:
-            given[_BETWEEN_TIMESTAMP] = f"{_millis(from_time)},{_millis(to_time or datetime.now())}"
+            given[_BETWEEN_TIMESTAMP] = f"{epoch_millis(from_time)},{epoch_millis(to_time or datetime.now())}"
         else:
             end = to_version if to_version is not None else self.table.load().snapshots.latest_id() or 0
             given[_BETWEEN] = f"{from_version},{end}"
@@ -83,8 +84,3 @@ class Changes(TablePart):
             options: as for `audit_log`.
         """
         return self.table.read_system_table("binlog", options)
-
-
-def _millis(time: datetime) -> int:
-    whole = time.replace(microsecond=0).timestamp()
-    return int(whole) * 1000 + time.microsecond // 1000

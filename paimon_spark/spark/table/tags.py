@@ -12,6 +12,7 @@ from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
 from paimon_spark.maintain.refs.tags import run_automatic_tags
 from paimon_spark.spark.table.handle import TablePart
+from paimon_spark.spec.java_text import epoch_millis
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Tags(TablePart):
         """
         table = self.table.load()
         retained = tags.default_time_retained(table) if time_retained is None else time_retained
-        return tags.create_tag_from_timestamp(table, name, _millis(time), time_retained=retained).id
+        return tags.create_tag_from_timestamp(table, name, epoch_millis(time), time_retained=retained).id
 
     def create_tag_from_watermark(self, name: str, watermark: int, *, time_retained: timedelta | None = None) -> int:
         """Give a name to the first snapshot whose watermark is as late or later; return the snapshot's id.
@@ -266,13 +267,8 @@ class Tags(TablePart):
         elif tag is not None:
             done = rollback.rollback_to_tag(table, tag)
         elif time is not None:
-            done = rollback.rollback_to_timestamp(table, _millis(time))
+            done = rollback.rollback_to_timestamp(table, epoch_millis(time))
         else:
             assert watermark is not None
             done = rollback.rollback_to_watermark(table, watermark)
         return done.current_snapshot_id
-
-
-def _millis(time: datetime) -> int:
-    whole = time.replace(microsecond=0).timestamp()
-    return int(whole) * 1000 + time.microsecond // 1000

@@ -8,7 +8,6 @@ columns are matched by field id, a column that a file lacks is all null, values 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -288,13 +287,6 @@ def wall_clock(millis: Sequence[int | None] | pa.Array) -> pa.Array:
     """Creation times of files, which are wall clock times already."""
     values = millis if isinstance(millis, pa.Array) else pa.array(millis, pa.int64())
     return values.view(pa.timestamp("ms"))
-
-
-def epoch_millis(local: datetime | None) -> int | None:
-    """Milliseconds since the epoch of a creation time, a wall clock time here."""
-    if local is None:
-        return None
-    return int(local.replace(microsecond=0).timestamp()) * 1000 + local.microsecond // 1000
 
 
 _COMMON_TYPES: dict[str, DataType] = {

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.options import is_secret
 from paimon_spark.spec.data_types import BooleanType, DataField
+from paimon_spark.spec.java_text import epoch_millis
 from paimon_spark.spec.partition_path import partition_value_text
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.system.definition import LONG, STRING, columns, required, table_of_rows
-from paimon_spark.table.system.files import LiveFiles, epoch_millis
+from paimon_spark.table.system.files import LiveFiles
 from paimon_spark.table.system.groups import partition_sums
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _partition_rows(table: FileStoreTable) -> Iterator[tuple[Any, ...]]:
             row["record_count"],
             row["file_size_in_bytes"],
             row["file_count"],
-            epoch_millis(row["last_update_time"]),
+            None if row["last_update_time"] is None else epoch_millis(row["last_update_time"]),
             False,
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jobs.analyze import analyze
 from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Arguments, CallContext, procedure, statement_argument
-from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
+from paimon_spark.spark.sql.warehouses import quoted
 from paimon_spark.spark.statements.cursor import Cursor, read_statement
 
 if TYPE_CHECKING:
@@ -82,4 +82,4 @@ def run_analyze_statement(spark: SparkSession, table: FileStoreTable, statement:
 @procedure("ANALYZE TABLE of Paimon's tables.", (STATEMENT,), result=(), name=ANALYZE)
 def _analyze(context: CallContext, arguments: Arguments) -> None:
     statement = statement_argument(arguments, parse_analyze_statement, "ANALYZE TABLE")
-    run_analyze_statement(context.spark, context.table(quoted_name(statement.table)), statement)
+    run_analyze_statement(context.spark, context.table(quoted(statement.table)), statement)

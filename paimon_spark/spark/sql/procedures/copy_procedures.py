@@ -12,7 +12,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_place, copy_into_table
 from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Arguments, CallContext, Procedure, Rows
-from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
+from paimon_spark.spark.sql.warehouses import quoted
 from paimon_spark.spark.statements.copy_statements import CopyIntoPlace, CopyIntoTable, is_copy, read_copy
 from paimon_spark.spark.statements.cursor import Cursor, Kind
 
@@ -41,7 +41,7 @@ def _statement(text: str) -> CopyIntoTable | CopyIntoPlace:
 
 
 def _into_table(context: CallContext, statement: CopyIntoTable) -> Rows:
-    name = quoted_name(statement.table)
+    name = quoted(statement.table)
 
     def append(rows: DataFrame) -> None:
         rows.writeTo(name).append()

@@ -25,6 +25,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     procedure,
     statement_argument,
 )
+from paimon_spark.spark.sql.warehouses import quoted
 from paimon_spark.spark.statements.cursor import Cursor, Kind, read_statement
 
 if TYPE_CHECKING:
@@ -133,11 +134,6 @@ def run_tag_statement(table: FileStoreTable, statement: TagStatement) -> None:
             tags.rename_tag(table, tag, statement.new_name)
 
 
-def quoted_name(parts: tuple[str, ...]) -> str:
-    """Return the name of a table as text, every part quoted."""
-    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
-
-
 def _statement(arguments: Arguments) -> TagStatement:
     return statement_argument(arguments, parse_tag_statement, "statement about tags")
 
@@ -145,10 +141,10 @@ def _statement(arguments: Arguments) -> TagStatement:
 @procedure(DESCRIPTION, (STATEMENT,), result=(), name=ALTER_TAGS)
 def _alter_tags(context: CallContext, arguments: Arguments) -> None:
     statement = _statement(arguments)
-    run_tag_statement(context.table(quoted_name(statement.table)), statement)
+    run_tag_statement(context.table(quoted(statement.table)), statement)
 
 
 @procedure(DESCRIPTION, (STATEMENT,), result=(ResultColumn("tag", nullable=False),), name=SHOW_TAGS)
 def _show_tags(context: CallContext, arguments: Arguments) -> Rows:
-    table = context.table(quoted_name(_statement(arguments).table))
+    table = context.table(quoted(_statement(arguments).table))
     return [(name,) for name in table.tags.names()]
