@@ -123,3 +123,17 @@ def test_defaults(session: SparkSession) -> None:
                 (PySparkException, paimon_spark.UnsupportedError), match=r"Unsupported default value `|INVALID_DEFAULT"
             ):
                 run(f"CREATE TABLE fronts.db.three (v STRING DEFAULT {refused})")
+
+
+@pytest.mark.parametrize("front", ["catalog", "text"])
+def test_values_that_compare_stand_before_others(session: SparkSession, front: str) -> None:
+    run, table = run_by(session, front), f"fronts.db.compared_{front}"
+    run(f"CREATE TABLE {table} (k INT NOT NULL, small BOOLEAN, n INT DEFAULT 7) TBLPROPERTIES ('primary-key' = 'k')")
+    run(f"INSERT INTO {table} VALUES (1, 2 < 3, DEFAULT), (2, 3 < 2, 5)").collect()
+    assert sorted(rows(run(f"SELECT * FROM {table}"))) == [(1, True, 7), (2, False, 5)]
+    run(
+        f"MERGE INTO {table} t USING (SELECT explode(array(1, 3)) AS k, 4 AS n) s ON t.k = s.k "
+        "WHEN MATCHED THEN UPDATE SET small = s.n < 3, n = s.n "
+        "WHEN NOT MATCHED THEN INSERT (k, small, n) VALUES (s.k, s.n < 5, s.n)"
+    ).collect()
+    assert sorted(rows(run(f"SELECT * FROM {table}"))) == [(1, False, 4), (2, False, 5), (3, True, 4)]

@@ -126,3 +126,20 @@ def test_tokens() -> None:
 def test_words_that_sqlglot_keeps_may_be_names() -> None:
     found = read_query("SELECT then.x AS end, CASE WHEN now.y THEN 1 END FROM db.t AS then JOIN u AS now USING (id)")
     assert [(table.parts, table.alias) for table in found.tables] == [(("db", "t"), "then"), (("u",), "now")]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["a = x < 3", "b = 2"],
+        ["x > 3", "y < 2", "z >> 1", "q"],
+        ["a MAP<STRING, ARRAY<INT>>", "b INT"],
+        ["s STRUCT<a: INT, b: MAP<INT, INT>> COMMENT 'a, b'", "c INT"],
+        ["f(a, b)", "m[c]"],
+    ],
+)
+def test_a_comma_behind_a_comparison_separates(pieces: list[str]) -> None:
+    cursor = Cursor.of(f"{', '.join(pieces)} WHERE a < b")
+    assert cursor is not None
+    assert [piece.source() for piece in cursor.until("WHERE").split()] == pieces
+    assert cursor.rest().source() == "WHERE a < b"
