@@ -72,7 +72,7 @@ class SizedObject:
         return self.fs.cat_file(self._key, start=start, end=end) if found is None else found
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place."""
+        """Go to a position."""
         self._position = offset + (0, self._position, self._size)[whence]
         return self._position
 

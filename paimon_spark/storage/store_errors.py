@@ -319,7 +319,7 @@ class NamedErrorsFile:
         return self._call(self._file.write, data)
 
     def seek(self, offset: int, whence: int = 0) -> Any:
-        """Go to a place."""
+        """Go to a position."""
         return self._call(self._file.seek, offset, whence)
 
     def tell(self) -> Any:

@@ -7,7 +7,7 @@ from typing import Final
 
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.answer_proxy import Value
-from paimon_spark.spark.sql.views import NAMES, PLACE, place_of, wanted_names, way_of_finding
+from paimon_spark.spark.sql.views import NAMES, NAMESPACE, namespace_of, wanted_names, way_of_finding
 from paimon_spark.spec.view import View
 
 MARK: Final = "paimon_spark.view_column "
@@ -17,12 +17,12 @@ MARK: Final = "paimon_spark.view_column "
 def view_value(catalog_name: str, database: str, name: str, view: View) -> Value:
     """The answer of a catalog that is asked for a table where a view has the name."""
     way, wanted = way_of_finding(view), wanted_names(view)
-    places = place_of(view, (catalog_name, database))
-    kept = {key: text for key, text in view.options.items() if not key.startswith((PLACE, NAMES))}
+    namespace = namespace_of(view, (catalog_name, database))
+    kept = {key: text for key, text in view.options.items() if not key.startswith((NAMESPACE, NAMES))}
     properties: Mapping[str, str] = {
         **kept,
-        f"{PLACE}numParts": "2",
-        **{f"{PLACE}part.{at}": part for at, part in enumerate(places)},
+        f"{NAMESPACE}numParts": "2",
+        **{f"{NAMESPACE}part.{at}": part for at, part in enumerate(namespace)},
         f"{NAMES}numCols": str(len(wanted)),
         **{f"{NAMES}col.{at}": f"{MARK}{at} {way} {column}" for at, column in enumerate(wanted)},
     }

@@ -1,4 +1,4 @@
-"""COPY INTO a table, and COPY INTO a place: what the statements do, for every front.
+"""COPY INTO a table, and COPY INTO a location: what the statements do, for every front.
 
 Files are read and written by Spark's own sources. A table remembers which files it has loaded, below its directory in
 ``copy-into/history``, as Java does (``CopyLoadHistoryManager``).
@@ -30,7 +30,7 @@ from paimon_spark.storage.store_options import scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from paimon_spark.spark.statements.copy_statements import CopyFormat, CopyIntoPlace, CopyIntoTable
+    from paimon_spark.spark.statements.copy_statements import CopyFormat, CopyIntoLocation, CopyIntoTable
     from paimon_spark.table.table import FileStoreTable
 
 LOADED = (
@@ -47,7 +47,7 @@ WRITTEN = (
     ResultColumn("file_count", INT),
     ResultColumn("rows_written", LONG),
 )
-"""Columns of COPY INTO a place: one row."""
+"""Columns of COPY INTO a location: one row."""
 _LOG = logging.getLogger(__name__)
 _IMPORT: Final[Mapping[str, Mapping[str, str]]] = {
     "CSV": {
@@ -107,21 +107,21 @@ class _Source:
         return self.path if scheme_of(self.path) else f"file:{self.path}"
 
 
-def copy_into_place(rows: DataFrame, statement: CopyIntoPlace) -> list[tuple[Any, ...]]:
-    """Write rows as files; return the row that the statement shows: place, files, rows.
+def copy_into_location(rows: DataFrame, statement: CopyIntoLocation) -> list[tuple[Any, ...]]:
+    """Write rows as files; return the row that the statement shows: location, files, rows.
 
     Raises:
         OptionError: the format or an option is not supported.
         AnalysisException: something is there, and `overwrite` is not given.
     """
-    place, kind = statement.place, statement.file_format.type.lower()
+    location, kind = statement.location, statement.file_format.type.lower()
     options, written = _spark_options(statement.file_format, writes=True), Observation()
     mode = "overwrite" if statement.overwrite else "error"
     counted = rows.observe(written, sf.count(sf.lit(1)).alias("rows"))
-    counted.write.format(kind).options(**options).mode(mode).save(place)
-    store = FileIO.for_path(place, {})
-    files = [entry for entry in store.list_names(place.rstrip("/")) if entry.name.startswith("part-")]
-    return [(place, len(files), int(written.get["rows"]))]
+    counted.write.format(kind).options(**options).mode(mode).save(location)
+    store = FileIO.for_path(location, {})
+    files = [entry for entry in store.list_names(location.rstrip("/")) if entry.name.startswith("part-")]
+    return [(location, len(files), int(written.get["rows"]))]
 
 
 def copy_into_table(
@@ -182,14 +182,14 @@ def _targets(table: FileStoreTable, columns: Sequence[str] | None) -> list[str]:
 
 
 def _files(table: FileStoreTable, statement: CopyIntoTable) -> list[_Source]:
-    place = statement.source.rstrip("/")
-    store = FileIO.for_path(place, {})
-    if not store.exists(place):
-        raise PaimonError(f"COPY INTO cannot load files from {place}: there is no such directory.")
+    location = statement.source.rstrip("/")
+    store = FileIO.for_path(location, {})
+    if not store.exists(location):
+        raise PaimonError(f"COPY INTO cannot load files from {location}: there is no such directory.")
     pattern = None if statement.pattern is None else re.compile(statement.pattern)
     found = [
-        _Source(entry.name, f"{place}/{entry.name}", entry.size, entry.mtime_millis)
-        for entry in store.list_names(place)
+        _Source(entry.name, f"{location}/{entry.name}", entry.size, entry.mtime_millis)
+        for entry in store.list_names(location)
         if not entry.is_dir and not entry.name.startswith((".", "_"))
     ]
     return sorted((each for each in found if pattern is None or pattern.search(each.name)), key=lambda each: each.name)

@@ -53,9 +53,9 @@ IS_QUERY: Final = f"{_OWN}is-query"
 _DETERMINISTIC: Final = f"{_OWN}deterministic"
 CONTAINS_SQL: Final = f"{_OWN}contains-sql"
 _CONFIG: Final = "sqlConfig."
-_PLACE: Final = "catalogAndNamespace."
+_NAMESPACE: Final = "catalogAndNamespace."
 _TEMPORARY_NAMES: Final = ("referredTempViewNames", "referredTempFunctionsNames", "referredTempVariableNames")
-_SPARK_PLACES: Final = ("builtin", "session", "system")
+_SPARK_NAMESPACES: Final = ("builtin", "session", "system")
 """What stands before a function of Spark's own."""
 _DEEPEST: Final = 20
 BEFORE_EXPRESSION: Final = "SELECT "
@@ -215,8 +215,8 @@ def _new_function(context: FunctionContext, statement: FunctionStatement) -> Fun
         _DETERMINISTIC: facts["deterministic"],
         CONTAINS_SQL: facts["contains"],
         **{key: text for key, text in facts.items() if key.startswith(_CONFIG)},
-        f"{_PLACE}numParts": "2",
-        **{f"{_PLACE}part.{at}": part for at, part in enumerate(context.current)},
+        f"{_NAMESPACE}numParts": "2",
+        **{f"{_NAMESPACE}part.{at}": part for at, part in enumerate(context.current)},
         **dict.fromkeys(_TEMPORARY_NAMES, "[]"),
     }
     return Function(
@@ -376,21 +376,23 @@ def whole_body(function: Function, own: tuple[str, str], around: Surroundings) -
     # Java: on Spark 4.0 and 4.1 such names mean what they mean where the function is called.
     """
     body, options = function.spark_body, function.options
-    place = own
-    if options.get(f"{_PLACE}numParts") == "2":
-        place = (options.get(f"{_PLACE}part.0", own[0]), options.get(f"{_PLACE}part.1", own[1]))
-    if not around.is_catalog(place[0]):  # the catalog has another name in this session
-        place = (own[0], place[1])
+    namespace = own
+    if options.get(f"{_NAMESPACE}numParts") == "2":
+        namespace = (options.get(f"{_NAMESPACE}part.0", own[0]), options.get(f"{_NAMESPACE}part.1", own[1]))
+    if not around.is_catalog(namespace[0]):  # the catalog has another name in this session
+        namespace = (own[0], namespace[1])
     named: list[tuple[FunctionCall | TableReference, tuple[str, ...]]] = [
-        (call, call.parts) for call in _calls(body) if place[0] == own[0] and _is_partial(call, place[1], around)
+        (call, call.parts)
+        for call in _calls(body)
+        if namespace[0] == own[0] and _is_partial(call, namespace[1], around)
     ]
     named += [(table, table.parts) for table in _tables(body, query=is_query(function)) if _lacks_catalog(table.parts)]
-    return with_names(body, [(each, quoted((*place[: 3 - len(parts)], *parts))) for each, parts in named])
+    return with_names(body, [(each, quoted((*namespace[: 3 - len(parts)], *parts))) for each, parts in named])
 
 
 def _is_partial(call: FunctionCall, database: str, around: Surroundings) -> bool:
     if len(call.parts) == 2:
-        return call.parts[0].lower() not in _SPARK_PLACES
+        return call.parts[0].lower() not in _SPARK_NAMESPACES
     name = call.parts[0]
     is_ours = len(call.parts) == 1 and not around.is_sparks(name)
     return is_ours and find_function(around.catalog, database, name) is not None

@@ -35,7 +35,7 @@ from paimon_spark.table.catalog_views import (
 if TYPE_CHECKING:
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
-PLACE: Final = "view.catalogAndNamespace."
+NAMESPACE: Final = "view.catalogAndNamespace."
 NAMES: Final = "view.query.out."
 _OWN: Final = "view."
 """Options of a view that Spark shows nowhere."""
@@ -181,7 +181,7 @@ def _defined(context: ViewContext, query: str, columns: Sequence[tuple[str, str 
     if names != own.names:
         options |= _numbered(NAMES, "numCols", "col", own.names)
     if context.current != (context.catalog_name, context.database):
-        options |= _numbered(PLACE, "numParts", "part", context.current)
+        options |= _numbered(NAMESPACE, "numParts", "part", context.current)
     return new_view(fields, query, options=options)
 
 
@@ -196,14 +196,14 @@ def _texts(view: View, prefix: str, count: str, each: str) -> tuple[str, ...]:
     return tuple(text for text in found if text is not None)
 
 
-def place_of(view: View, own: tuple[str, str]) -> tuple[str, str]:
+def namespace_of(view: View, own: tuple[str, str]) -> tuple[str, str]:
     """The catalog and the database that names in a view's query mean.
 
     Args:
         view: the view.
         own: those of the view itself.
     """
-    found = _texts(view, PLACE, "numParts", "part")
+    found = _texts(view, NAMESPACE, "numParts", "part")
     return (found[0], found[1]) if len(found) == 2 else own
 
 
@@ -220,9 +220,9 @@ def wanted_names(view: View) -> tuple[str, ...]:
 def way_of_finding(view: View) -> str:
     """How the columns of a view are found in its query.
 
-    ``placed``: by their places, for the query lists them. ``named``: by the names that are kept. ``starred``: by their
-    own names, for a ``*`` in the query may have got or lost columns; by their places where no name is there, which is
-    so where another engine gave the view names of its own.
+    ``placed``: by their positions, for the query lists them. ``named``: by the names that are kept. ``starred``: by
+    their own names, for a ``*`` in the query may have got or lost columns; by their positions where no name is
+    there, which is so where another engine gave the view names of its own.
     """
     if "*" not in view.spark_query.replace("(*)", ""):
         return "placed"
@@ -236,10 +236,10 @@ def query_columns(view: View, names: Sequence[str], shown: str) -> list[int]:
         SchemaError: the query lacks columns.
     """
     wanted, way = wanted_names(view), way_of_finding(view)
-    places = {name.lower(): at for at, name in reversed(list(enumerate(names)))}
-    there = [name.lower() in places for name in wanted]
+    positions = {name.lower(): at for at, name in reversed(list(enumerate(names)))}
+    there = [name.lower() in positions for name in wanted]
     if way != "placed" and all(there):
-        return [places[name.lower()] for name in wanted]
+        return [positions[name.lower()] for name in wanted]
     if len(names) != len(wanted) or way == "named" or (way == "starred" and any(there)):
         raise changed_query(shown, wanted, names)
     return list(range(len(wanted)))
@@ -260,7 +260,7 @@ def _change(context: ViewContext, statement: ViewStatement, view: View) -> None:
             drop_view(catalog, database, name)
         case "AS":
             made = _defined(context, statement.query, ())
-            kept = {key: text for key, text in view.options.items() if not key.startswith((PLACE, NAMES))}
+            kept = {key: text for key, text in view.options.items() if not key.startswith((NAMESPACE, NAMES))}
             made = replace(made, comment=view.comment, options={**kept, **made.options})
             replace_view(catalog, database, name, made)
         case "RENAME":

@@ -1,10 +1,10 @@
-"""COPY INTO a table and COPY INTO a place: reading them, as the official parser does (``PaimonSqlExtensions.g4``).
+"""COPY INTO a table and COPY INTO a location: reading them, as the official parser does (``PaimonSqlExtensions.g4``).
 
 ::
 
-    COPY INTO t [(a, …)] FROM 'place' FILE_FORMAT = (TYPE = CSV|JSON|PARQUET, key = value, …)
+    COPY INTO t [(a, …)] FROM 'location' FILE_FORMAT = (TYPE = CSV|JSON|PARQUET, key = value, …)
         [PATTERN = 'expression'] [FORCE = TRUE|FALSE] [ON_ERROR = ABORT_STATEMENT|CONTINUE|SKIP_FILE]
-    COPY INTO 'place' FROM t|(query) FILE_FORMAT = (…) [OVERWRITE = TRUE|FALSE]
+    COPY INTO 'location' FROM t|(query) FILE_FORMAT = (…) [OVERWRITE = TRUE|FALSE]
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class CopyIntoTable:
 
 
 @dataclass(frozen=True)
-class CopyIntoPlace:
-    """COPY INTO a place: rows become files."""
+class CopyIntoLocation:
+    """COPY INTO a location: rows become files."""
 
-    place: str
+    location: str
     query: str
     file_format: CopyFormat
     overwrite: bool = False
@@ -57,7 +57,7 @@ def is_copy(cursor: Cursor) -> bool:
     return cursor.sees("COPY", "INTO") and any(token.is_word("FILE_FORMAT") for token in cursor.tokens)
 
 
-def read_copy(cursor: Cursor) -> CopyIntoTable | CopyIntoPlace:
+def read_copy(cursor: Cursor) -> CopyIntoTable | CopyIntoLocation:
     """Read the statement whose first words `is_copy` has seen.
 
     Raises:
@@ -66,7 +66,7 @@ def read_copy(cursor: Cursor) -> CopyIntoTable | CopyIntoPlace:
     """
     cursor.take("COPY", "INTO")
     first = cursor.peek()
-    found = _into_place(cursor) if first is not None and first.kind is Kind.STRING else _into_table(cursor)
+    found = _into_location(cursor) if first is not None and first.kind is Kind.STRING else _into_table(cursor)
     cursor.finish()
     return found
 
@@ -90,8 +90,8 @@ def _into_table(cursor: Cursor) -> CopyIntoTable:
     return found
 
 
-def _into_place(cursor: Cursor) -> CopyIntoPlace:
-    place = _string(cursor)
+def _into_location(cursor: Cursor) -> CopyIntoLocation:
+    location = _string(cursor)
     cursor.expect("FROM")
     if cursor.sees("("):
         query = cursor.group().source()
@@ -99,7 +99,7 @@ def _into_place(cursor: Cursor) -> CopyIntoPlace:
         start = cursor.at
         cursor.name()
         query = f"SELECT * FROM {cursor.since(start).source()}"
-    found = CopyIntoPlace(place, query, _format(cursor))
+    found = CopyIntoLocation(location, query, _format(cursor))
     return replace(found, overwrite=_boolean(cursor)) if cursor.take("OVERWRITE") else found
 
 

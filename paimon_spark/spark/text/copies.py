@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_place, copy_into_table
-from paimon_spark.spark.statements.copy_statements import CopyIntoPlace, read_copy
+from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
+from paimon_spark.spark.statements.copy_statements import CopyIntoLocation, read_copy
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text.calls import rows_frame
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def run_copy(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a COPY INTO (see `is_copy`); None for a table of Spark's."""
     statement = read_copy(cursor)
-    if isinstance(statement, CopyIntoPlace):
+    if isinstance(statement, CopyIntoLocation):
         rows = run_query(context, Cursor.of_query(statement.query))
-        return rows_frame(context, WRITTEN, copy_into_place(rows, statement))
+        return rows_frame(context, WRITTEN, copy_into_location(rows, statement))
     name = target(context, statement.table)
     if name is None:
         return None

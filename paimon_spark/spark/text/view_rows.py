@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.sql.views import place_of, query_columns
+from paimon_spark.spark.sql.views import namespace_of, query_columns
 from paimon_spark.spark.sql.warehouses import TableName, analysis_error, quoted
 from paimon_spark.table.catalog_views import find_view
 
@@ -40,7 +40,7 @@ def rows_of_view(
         raise analysis_error(
             "VIEW_EXCEED_MAX_NESTED_DEPTH", f"The depth of view {quoted(name.parts)} exceeds the maximum, {_DEEPEST}."
         )
-    catalog, database = place_of(view, (name.catalog_name, name.database))
+    catalog, database = namespace_of(view, (name.catalog_name, name.database))
     known = replace(context.known, catalog=catalog, database=database)
     inner = replace(context, known=known, args=None, frames={}, depth=context.depth + 1)
     frame = rows_of_query(inner, view.spark_query)
@@ -48,5 +48,8 @@ def rows_of_view(
     fields = to_spark_struct(view.fields).fields
     unique = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
     return unique.select(
-        *(unique[f"c{place}"].cast(field.dataType).alias(field.name) for place, field in zip(at, fields, strict=True))
+        *(
+            unique[f"c{position}"].cast(field.dataType).alias(field.name)
+            for position, field in zip(at, fields, strict=True)
+        )
     )

@@ -10,22 +10,22 @@ from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_place, copy_into_table
+from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
 from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Arguments, CallContext, Procedure, Rows
 from paimon_spark.spark.sql.warehouses import quoted
-from paimon_spark.spark.statements.copy_statements import CopyIntoPlace, CopyIntoTable, is_copy, read_copy
+from paimon_spark.spark.statements.copy_statements import CopyIntoLocation, CopyIntoTable, is_copy, read_copy
 from paimon_spark.spark.statements.cursor import Cursor, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_INTO_TABLE, _INTO_PLACE = "__copy_into_table", "__copy_into_place"
+_INTO_TABLE, _INTO_LOCATION = "__copy_into_table", "__copy_into_location"
 _DESCRIPTION = "COPY INTO."
 
 
 def copy_call(cursor: Cursor) -> str:
     """The name of the procedure that runs a COPY INTO; its argument is the text."""
-    return _INTO_PLACE if copies_out(cursor) else _INTO_TABLE
+    return _INTO_LOCATION if copies_out(cursor) else _INTO_TABLE
 
 
 def copies_out(cursor: Cursor) -> bool:
@@ -33,7 +33,7 @@ def copies_out(cursor: Cursor) -> bool:
     return cursor.tokens[2].kind is Kind.STRING
 
 
-def _statement(text: str) -> CopyIntoTable | CopyIntoPlace:
+def _statement(text: str) -> CopyIntoTable | CopyIntoLocation:
     cursor = Cursor.of(text)
     if cursor is None or not is_copy(cursor):
         raise PaimonError(f"This is no COPY INTO: {text}")
@@ -49,8 +49,8 @@ def _into_table(context: CallContext, statement: CopyIntoTable) -> Rows:
     return copy_into_table(context.spark, context.table(name), statement, append)
 
 
-def _into_place(context: CallContext, statement: CopyIntoPlace) -> Rows:
-    return copy_into_place(context.spark.sql(statement.query), statement)
+def _into_location(context: CallContext, statement: CopyIntoLocation) -> Rows:
+    return copy_into_location(context.spark.sql(statement.query), statement)
 
 
 def _run(run: Callable[[CallContext, Any], Rows], context: CallContext, arguments: Arguments) -> Rows:
@@ -64,5 +64,5 @@ def _run(run: Callable[[CallContext, Any], Rows], context: CallContext, argument
 
 COPY_INTO_PROCEDURES = (
     Procedure(_INTO_TABLE, (STATEMENT,), LOADED, partial(_run, _into_table), _DESCRIPTION),
-    Procedure(_INTO_PLACE, (STATEMENT,), WRITTEN, partial(_run, _into_place), _DESCRIPTION),
+    Procedure(_INTO_LOCATION, (STATEMENT,), WRITTEN, partial(_run, _into_location), _DESCRIPTION),
 )
