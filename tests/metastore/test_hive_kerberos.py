@@ -7,8 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from conftest import absent
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.metastore import hive_client, hive_sasl
 from paimon_spark.metastore.hive import HiveMetastore
@@ -27,7 +24,7 @@ from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.metastore_catalog import MetastoreCatalog, open_catalog
 from tests.support.connect_server import connect_server
 from tests.support.hive_server import HiveProxy, HiveServer, hive_proxy, hive_server
-from tests.support.kerberos import REALM, Kdc, leave_out_without_kerberos, running_kdc
+from tests.support.kerberos import REALM, Kdc, own_kdc
 from tests.support.programs import run_program
 from tests.support.store_tables import FIELDS, insert, rows_of
 
@@ -39,16 +36,7 @@ SERVICE = f"hive/_HOST@{REALM}"
 @pytest.fixture(scope="module")
 def kdc() -> Iterator[Kdc]:
     """A KDC, whose tickets the processes of the tests find."""
-    leave_out_without_kerberos()
-    with ExitStack() as started, pytest.MonkeyPatch.context() as patch:
-        try:
-            if find_spec("gssapi") is None:
-                raise OSError("the package gssapi")
-            found = started.enter_context(running_kdc())
-        except OSError as error:
-            absent(f"Kerberos ({error})")
-        for key in ("KRB5_CONFIG", "KRB5CCNAME"):
-            patch.setenv(key, found.environment[key])
+    with own_kdc() as found:
         yield found
 
 

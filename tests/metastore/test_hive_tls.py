@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from paimon_spark.metastore.hive_client import HiveClient, HiveGoneError, addres
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.metastore_catalog import open_catalog
 from tests.support.hive_server import HiveServer, hive_server
-from tests.support.kerberos import REALM, leave_out_without_kerberos, running_kdc
+from tests.support.kerberos import REALM, own_kdc
 
 
 @pytest.fixture(scope="module")
@@ -94,18 +93,8 @@ def test_one_side_alone(options: dict[str, str], hive: HiveServer) -> None:
         _names({**options, "uri": hive.uri})
 
 
-def test_with_kerberos(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_out_without_kerberos()
-    if find_spec("gssapi") is None:
-        absent("the package gssapi")
-    with ExitStack() as started:
-        try:
-            kdc = started.enter_context(running_kdc())
-        except OSError as error:
-            absent(f"Kerberos ({error})")
-        for key in ("KRB5_CONFIG", "KRB5CCNAME"):
-            monkeypatch.setenv(key, kdc.environment[key])
-        server = started.enter_context(hive_server(kdc=kdc, keystore=f"{folder}/server.p12"))
+def test_with_kerberos(folder: Path) -> None:
+    with own_kdc() as kdc, hive_server(kdc=kdc, keystore=f"{folder}/server.p12") as server:
         options = {
             "uri": server.uri,
             "hive.metastore.use.SSL": "true",

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from conftest import absent
 from tests.support.store_server import free_port
 
 REALM = "TESTS.PAIMON"
@@ -42,12 +44,6 @@ kdc_tcp_listen = {host}:{port}
   supported_enctypes = aes256-cts:normal
 }}
 """
-
-
-def leave_out_without_kerberos() -> None:
-    """Skip the test where `.ci/run` or `tests/run.py` has said that Kerberos cannot be installed."""
-    if "PAIMON_SPARK_WITHOUT_KERBEROS" in os.environ:
-        pytest.skip("No KDC can be installed on this runner.")
 
 
 @dataclass(frozen=True)
@@ -142,6 +138,26 @@ def running_kdc() -> Iterator[Kdc]:
         finally:
             server.terminate()
             server.wait(30)
+
+
+@contextmanager
+def own_kdc() -> Iterator[Kdc]:
+    """Start a KDC whose tickets this process finds.
+
+    The test is skipped where `.ci/run` or `tests/run.py` has said that Kerberos cannot be installed.
+    """
+    if "PAIMON_SPARK_WITHOUT_KERBEROS" in os.environ:
+        pytest.skip("No KDC can be installed on this runner.")
+    with ExitStack() as started, pytest.MonkeyPatch.context() as patch:
+        try:
+            if find_spec("gssapi") is None:
+                raise OSError("the package gssapi")
+            found = started.enter_context(running_kdc())
+        except OSError as error:
+            absent(f"Kerberos ({error})")
+        for key in ("KRB5_CONFIG", "KRB5CCNAME"):
+            patch.setenv(key, found.environment[key])
+        yield found
 
 
 def _wait_for(kdc: Kdc, server: subprocess.Popen[bytes]) -> None:
