@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -18,8 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import DataError, UnsupportedError
-from paimon_spark.spec import data_types as t
-from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.avro_container import (
     MAGIC,
@@ -31,19 +29,19 @@ from paimon_spark.spec.avro_container import (
     read_block,
 )
 from paimon_spark.spec.avro_walk import FIXED_BYTES, BlockWalk, Path, Positions
+from paimon_spark.spec.predicate import matching
 from paimon_spark.storage import arrow_layout
 from paimon_spark.storage.avro_encoding import encode_rows
 from paimon_spark.storage.avro_file_schema import Decoded, FileSchema, file_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
 from paimon_spark.storage.data_file import (
-    DEFAULT_BATCH_BYTES,
-    DEFAULT_BATCH_ROWS,
     DataFileReader,
-    DataFileWriter,
     FileResult,
+    NewFile,
     Source,
+    StoreFileWriter,
+    Wanted,
 )
-from paimon_spark.storage.file_io import FileIO
 
 _MAX_ROW_BYTES: Final = 200 << 20
 _GROUP_BYTES: Final = 32 << 20
@@ -81,38 +79,23 @@ class AvroReader(DataFileReader):
             self.num_rows = sum(count for count, _, _ in self._index.blocks)
         self.row_group_rows = [self.num_rows] if self.num_rows else []
 
-    def read_batches(
-        self,
-        fields: Sequence[t.DataField],
-        *,
-        row_groups: Sequence[int] | None = None,
-        predicate: predicates.Predicate | None = None,
-        pages: predicates.Predicate | None = None,
-        batch_rows: int = DEFAULT_BATCH_ROWS,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        use_threads: bool = False,
-        dictionaries: Set[str] = frozenset(),
-    ) -> Iterator[pa.RecordBatch]:
+    def _read(self, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader); the one row group is the file."""
-        if row_groups is not None and not list(row_groups):
+        if wanted.row_groups is not None and not list(wanted.row_groups):
             return
-        plan = ColumnPlan.of(self.schema, fields, self.path)
+        plan = ColumnPlan.of(self.schema, wanted.fields, self.path)
         if not plan.sources:
-            yield from plan.rows_without_columns(self.num_rows, batch_rows)
+            yield from plan.rows_without_columns(self.num_rows, wanted.batch_rows)
             return
-        for batch in self._decoded(plan.sources, min(_GROUP_BYTES, batch_bytes)):
-            step = max(1, min(batch_rows, batch.num_rows * batch_bytes // max(1, batch.nbytes)))
+        for batch in self._decoded(plan.sources, min(_GROUP_BYTES, wanted.batch_bytes)):
+            step = max(1, min(wanted.batch_rows, batch.num_rows * wanted.batch_bytes // max(1, batch.nbytes)))
             for start in range(0, batch.num_rows, step):
                 with corrupt_as(self.path, "Avro"):
                     result = plan.apply(batch.slice(start, step))
-                    if predicate is not None:
-                        result = predicates.matching(predicate, result)
+                    if wanted.predicate is not None:
+                        result = matching(wanted.predicate, result)
                 if result.num_rows:
                     yield result
-
-    def prune_row_groups(self, predicate: predicates.Predicate) -> list[int]:
-        """All: Avro files have no statistics."""
-        return list(range(self.num_row_groups))
 
     def close(self) -> None:
         """Let the bytes go."""
@@ -164,34 +147,25 @@ def decode_by_fastavro(record: Decoded, names: Sequence[str], blocks: Sequence[t
     return [pa.array(list(map(itemgetter(name), rows)), record.storage.field(name).type) for name in names]
 
 
-class AvroWriter(DataFileWriter):
+class AvroWriter(StoreFileWriter):
     """Writes one Avro file."""
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        path: str,
-        fields: Sequence[t.DataField],
-        compression: str,
-        zstd_level: int,
-        options: Mapping[str, str],
-    ) -> None:
-        codec = options.get("avro.codec", compression).lower()
+    def __init__(self, new: NewFile) -> None:
+        super().__init__(new)
+        codec = new.options.get("avro.codec", new.compression).lower()
         if codec not in _CODECS:
             raise UnsupportedError(
                 f"Avro files with the compression '{codec}' cannot be written. "
                 f"Set 'file.compression' to one of {', '.join(sorted(_CODECS))}."
             )
-        schema_json = file_schema(fields).encode()
-        self.path = path
-        self._fields = tuple(fields)
-        self._file_io = file_io
+        schema_json = file_schema(new.fields).encode()
+        self._fields = tuple(new.fields)
         self._codec = _CODECS[codec]
-        self._level = zstd_level
-        self._logical = to_arrow_schema(fields)
+        self._level = new.zstd_level
+        self._logical = to_arrow_schema(new.fields)
         self._written = [arrow_layout.seconds_as_millis(field.type) for field in self._logical]
         self._sync = os.urandom(SYNC_BYTES)
-        self._target = file_io.open_output(path)
+        self._target = new.file_io.open_output(new.path)
         header = MAGIC + encode_long(2)
         for text in (b"avro.schema", schema_json, b"avro.codec", self._codec.encode()):
             header += encode_long(len(text)) + text
@@ -223,13 +197,6 @@ class AvroWriter(DataFileWriter):
             self.abort()
             raise
         return FileResult(self.path, self._size, self._rows)
-
-    def abort(self) -> None:
-        """Close and delete the file."""
-        try:
-            self._target.close()
-        finally:
-            self._file_io.delete_quietly(self.path)
 
     def _encode(self, batch: pa.RecordBatch) -> None:
         columns = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import holds_blobs
-from paimon_spark.spec.predicate import Predicate, matching
+from paimon_spark.spec.predicate import matching
 from paimon_spark.storage.blob_elements import (
     check_blob_keys,
     decode_elements,
@@ -32,14 +32,13 @@ from paimon_spark.storage.blob_elements import (
 from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import (
-    DEFAULT_BATCH_BYTES,
-    DEFAULT_BATCH_ROWS,
     DataFileReader,
-    DataFileWriter,
     FileResult,
+    NewFile,
     Source,
+    StoreFileWriter,
+    Wanted,
 )
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import redact
 
 Longs = npt.NDArray[np.int64]
@@ -97,31 +96,20 @@ class BlobReader(DataFileReader):
             raise self._damaged("its index does not fit its size")
         return lengths
 
-    def read_batches(
-        self,
-        fields: Sequence[t.DataField],
-        *,
-        row_groups: Sequence[int] | None = None,
-        predicate: Predicate | None = None,
-        pages: Predicate | None = None,
-        batch_rows: int = DEFAULT_BATCH_ROWS,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        use_threads: bool = False,
-        dictionaries: Set[str] = frozenset(),
-    ) -> Iterator[pa.RecordBatch]:
+    def _read(self, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The one column (see DataFileReader); a value that an older file has is null here."""
-        (field,) = fields
+        (field,) = wanted.fields
         if not holds_blobs(field.type):
             raise UnsupportedError(
                 f"Column '{field.name}' of type {field.type.sql()} in a blob file cannot be read yet."
             )
-        if row_groups is not None and not list(row_groups):
+        if wanted.row_groups is not None and not list(wanted.row_groups):
             return
-        schema = to_arrow_schema(fields)
+        schema = to_arrow_schema(wanted.fields)
         rows = np.arange(self.num_rows)
-        for part in portions(self.lengths, batch_rows, batch_bytes):
+        for part in portions(self.lengths, wanted.batch_rows, wanted.batch_bytes):
             batch = pa.RecordBatch.from_arrays([self.values(rows[part], field)], schema=schema)
-            kept = batch if predicate is None else matching(predicate, batch)
+            kept = batch if wanted.predicate is None else matching(wanted.predicate, batch)
             if kept.num_rows:
                 yield kept
 
@@ -186,10 +174,6 @@ class BlobReader(DataFileReader):
     def _damaged(self, reason: str) -> CorruptTableError:
         return CorruptTableError(f"The file is not a valid blob file of this table: {reason}.", path=redact(self.path))
 
-    def prune_row_groups(self, predicate: Predicate) -> list[int]:
-        """All: a blob file has no statistics."""
-        return list(range(self.num_row_groups))
-
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -213,29 +197,19 @@ def portions(lengths: Longs, batch_rows: int, batch_bytes: int) -> Iterator[slic
         start = end
 
 
-class BlobWriter(DataFileWriter):
+class BlobWriter(StoreFileWriter):
     """Writes one blob file."""
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        path: str,
-        fields: Sequence[t.DataField],
-        compression: str,
-        zstd_level: int,
-        options: Mapping[str, str],
-    ) -> None:
-        del compression, zstd_level, options  # values are stored as they are
-        self.path = path
-        (self._field,) = fields
+    def __init__(self, new: NewFile) -> None:
+        super().__init__(new)  # values are stored as they are, without compression
+        (self._field,) = new.fields
         self._names = [self._field.name]
         check_blob_keys(self._field.name, self._field.type)
-        self._file_io = file_io
         self._lengths: list[int] = []
         self._size = 0
         self.input: BlobInput | None = None
         """What becomes of values that are descriptors; None where they are written as they are."""
-        self._target = file_io.open_output(path)
+        self._target = new.file_io.open_output(new.path)
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append values; rows may have the column `IS_PLACEHOLDER` besides."""
@@ -294,10 +268,3 @@ class BlobWriter(DataFileWriter):
             self.abort()
             raise
         return FileResult(self.path, self._size + len(index) + _FOOTER, len(self._lengths))
-
-    def abort(self) -> None:
-        """Close and delete the file."""
-        try:
-            self._target.close()
-        finally:
-            self._file_io.delete_quietly(self.path)

@@ -12,13 +12,16 @@ import io
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import pyarrow as pa
 
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.storage.store_errors import named_errors
+
+if TYPE_CHECKING:
+    from paimon_spark.storage.file_io import FileIO
 
 DEFAULT_BATCH_ROWS = 131_072
 """Rows of a batch: batches under 64k rows cost Spark throughput."""
@@ -108,6 +111,20 @@ class SplicedFile(io.RawIOBase):
         super().close()
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The arguments of `DataFileReader.read_batches`."""
+
+    fields: Sequence[DataField]
+    row_groups: Sequence[int] | None
+    predicate: Predicate | None
+    pages: Predicate | None
+    batch_rows: int
+    batch_bytes: int
+    use_threads: bool
+    dictionaries: Set[str]
+
+
 class DataFileReader(abc.ABC):
     """Reads one data file; use as a context manager.
 
@@ -130,7 +147,6 @@ class DataFileReader(abc.ABC):
         """How many row groups (stripes) the file has."""
         return len(self.row_group_rows)
 
-    @abc.abstractmethod
     def read_batches(
         self,
         fields: Sequence[DataField],
@@ -161,10 +177,17 @@ class DataFileReader(abc.ABC):
         Raises:
             CorruptTableError: the file is damaged, or holds another type than a field says.
         """
+        return self._read(
+            Wanted(fields, row_groups, predicate, pages, batch_rows, batch_bytes, use_threads, dictionaries)
+        )
 
     @abc.abstractmethod
+    def _read(self, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """What `read_batches` gives."""
+
     def prune_row_groups(self, predicate: Predicate) -> list[int]:
         """Row groups that may hold a matching row, by the file's own statistics; all of them where it has none."""
+        return list(range(self.num_row_groups))
 
     def most_rows(self, predicate: Predicate) -> int:
         """Rows that are decoded to find those that match, by the file's own statistics and indexes.
@@ -215,6 +238,35 @@ class DataFileWriter(abc.ABC):
     @abc.abstractmethod
     def abort(self) -> None:
         """Give up and delete the unfinished file."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file to write, and how: the arguments of `formats.create_data_file`."""
+
+    file_io: FileIO
+    path: str
+    fields: Sequence[DataField]
+    compression: str
+    zstd_level: int
+    options: Mapping[str, str]
+
+
+class StoreFileWriter(DataFileWriter):
+    """A writer into a file of a store, which subclasses open as `_target`."""
+
+    _target: pa.NativeFile
+
+    def __init__(self, new: NewFile) -> None:
+        self.path = new.path
+        self._file_io = new.file_io
+
+    def abort(self) -> None:
+        """Close and delete the file."""
+        try:
+            self._target.close()
+        finally:
+            self._file_io.delete_quietly(self.path)
 
 
 class NamedErrorsWriter(DataFileWriter):

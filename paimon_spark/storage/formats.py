@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from paimon_spark.storage.data_file import (
     DataFileWriter,
     FileResult,
     NamedErrorsWriter,
+    NewFile,
     Source,
     SplicedFile,
 )
@@ -172,28 +174,21 @@ def create_data_file(
     if kind is None:
         raise _unsupported_format(file_format)
     with named_errors(path):
-        writer = kind(file_io, path, fields, compression, zstd_level, dict(options or {}))
+        writer = kind(NewFile(file_io, path, fields, compression, zstd_level, dict(options or {})))
     if isinstance(writer, BlobWriter):
         writer.input = blob_input
     return NamedErrorsWriter(writer)
 
 
-def _parquet_writer(
-    file_io: FileIO,
-    path: str,
-    fields: Sequence[DataField],
-    compression: str,
-    zstd_level: int,
-    options: Mapping[str, str],
-) -> DataFileWriter:
+def _parquet_writer(new: NewFile) -> DataFileWriter:
     def opened(columns: Sequence[DataField]) -> DataFileWriter:
-        return ParquetWriter(file_io, path, columns, compression, zstd_level, options)
+        return ParquetWriter(replace(new, fields=columns))
 
-    shredding = Shredding.of(fields, options)
-    return opened(fields) if shredding is None else ShreddingWriter(path, fields, shredding, opened)
+    shredding = Shredding.of(new.fields, new.options)
+    return opened(new.fields) if shredding is None else ShreddingWriter(new.path, new.fields, shredding, opened)
 
 
-_WRITERS: Mapping[str, Callable[..., DataFileWriter]] = {
+_WRITERS: Mapping[str, Callable[[NewFile], DataFileWriter]] = {
     "parquet": _parquet_writer,
     "orc": OrcWriter,
     "avro": AvroWriter,

@@ -6,7 +6,7 @@ columns by name; the ids of fields are in the attribute ``paimon.id`` of each no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -24,14 +24,13 @@ from paimon_spark.spec.predicate_stats import prune_stats
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
 from paimon_spark.storage.data_file import (
-    DEFAULT_BATCH_BYTES,
-    DEFAULT_BATCH_ROWS,
     DataFileReader,
-    DataFileWriter,
     FileResult,
+    NewFile,
     Source,
+    StoreFileWriter,
+    Wanted,
 )
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_footer import decode, decoded_bytes, read_tail, signed, stripe_parts, writer_zone
 from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far, needs_restoring, nested_parts, restored
 
@@ -70,33 +69,23 @@ class OrcReader(DataFileReader):
             if sum(self.row_group_rows) != self.num_rows or len(self.row_group_rows) != self._file.nstripes:
                 raise CorruptTableError("The ORC footer contradicts itself about the number of rows", path=path)
 
-    def read_batches(
-        self,
-        fields: Sequence[t.DataField],
-        *,
-        row_groups: Sequence[int] | None = None,
-        predicate: predicates.Predicate | None = None,
-        pages: predicates.Predicate | None = None,
-        batch_rows: int = DEFAULT_BATCH_ROWS,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        use_threads: bool = False,
-        dictionaries: Set[str] = frozenset(),
-    ) -> Iterator[pa.RecordBatch]:
+    def _read(self, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader); the library has no threads of its own."""
+        fields, batch_rows = wanted.fields, wanted.batch_rows
         plan = ColumnPlan.of(self.schema, fields, self.path)
-        stripes = range(self.num_row_groups) if row_groups is None else row_groups
+        stripes = range(self.num_row_groups) if wanted.row_groups is None else wanted.row_groups
         types = [self.schema.field(name).type for name in plan.sources]
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in stripes), batch_rows)
             return
         zone = self._legacy_zone(fields)
-        for batch in self._batches(stripes, plan, batch_rows, batch_bytes):
+        for batch in self._batches(stripes, plan, batch_rows, wanted.batch_bytes):
             of_batch = plan if batch.schema.types == types else ColumnPlan.of(batch.schema, fields, self.path)
             for start in range(0, batch.num_rows, batch_rows):
                 with corrupt_as(self.path, "ORC"):
                     result = _restored(of_batch.apply(batch.slice(start, batch_rows)), fields, zone)
-                    if predicate is not None:
-                        result = predicates.matching(predicate, result)
+                    if wanted.predicate is not None:
+                        result = predicates.matching(wanted.predicate, result)
                 if result.num_rows:
                     yield result
 
@@ -243,20 +232,13 @@ _BOUNDS: Sequence[tuple[Callable[[pa.DataType], bool], int, Callable[[list[Any] 
 """Kinds of types, the field of their statistics, and how a bound is read."""
 
 
-class OrcWriter(DataFileWriter):
+class OrcWriter(StoreFileWriter):
     """Writes one ORC file."""
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        path: str,
-        fields: Sequence[t.DataField],
-        compression: str,
-        zstd_level: int,
-        options: Mapping[str, str],
-    ) -> None:
-        settings = CoreOptions(options)
-        codec = (settings.value("orc.compress") or compression).strip().lower()
+    def __init__(self, new: NewFile) -> None:
+        super().__init__(new)
+        fields, settings = new.fields, CoreOptions(new.options)
+        codec = (settings.value("orc.compress") or new.compression).strip().lower()
         if codec not in _CODECS:
             raise UnsupportedError(
                 f"ORC files with the compression '{codec}' cannot be written. "
@@ -264,12 +246,10 @@ class OrcWriter(DataFileWriter):
             )
         for field in fields:
             _check_type(field.type, field.name)
-        self.path = path
-        self._file_io = file_io
         self._logical = to_arrow_schema(fields)
         physical = parquet_schema.physical_schema(fields, id_key=_ID_ATTRIBUTE)
         self._physical = pa.schema([field.with_type(_without_time(field.type)) for field in physical])
-        self._target = file_io.open_output(path)
+        self._target = new.file_io.open_output(new.path)
         self._writer = orc.ORCWriter(
             self._target,
             compression=_CODECS[codec],
@@ -316,10 +296,7 @@ class OrcWriter(DataFileWriter):
     def abort(self) -> None:
         """Close and delete the file."""
         self._closed = True
-        try:
-            self._target.close()
-        finally:
-            self._file_io.delete_quietly(self.path)
+        super().abort()
 
     def _to_physical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.names != self._logical.names:

@@ -9,7 +9,7 @@ Statistics of footers are given as arrays of the columns' types, and those of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -27,15 +27,14 @@ from paimon_spark.spec.predicate_stats import prune_stats
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
 from paimon_spark.storage.data_file import (
-    DEFAULT_BATCH_BYTES,
-    DEFAULT_BATCH_ROWS,
     ColumnStats,
     DataFileReader,
-    DataFileWriter,
     FileResult,
+    NewFile,
     Source,
+    StoreFileWriter,
+    Wanted,
 )
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.parquet_dictionary import dictionary_coded, dictionary_columns
 from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
 from paimon_spark.storage.parquet_pages import PageReader
@@ -128,22 +127,14 @@ class ParquetReader(DataFileReader):
             if sum(self.row_group_rows) != self.num_rows or min(self.row_group_rows, default=0) < 0:
                 raise CorruptTableError("The Parquet footer contradicts itself about the number of rows", path=path)
 
-    def read_batches(
-        self,
-        fields: Sequence[t.DataField],
-        *,
-        row_groups: Sequence[int] | None = None,
-        predicate: predicates.Predicate | None = None,
-        pages: predicates.Predicate | None = None,
-        batch_rows: int = DEFAULT_BATCH_ROWS,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        use_threads: bool = False,
-        dictionaries: Set[str] = frozenset(),
-    ) -> Iterator[pa.RecordBatch]:
+    def _read(self, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader)."""
+        fields, predicate, most = wanted.fields, wanted.predicate, (wanted.batch_rows, wanted.batch_bytes)
         file, plan = self._file, ColumnPlan.of(self.schema, fields, self.path)
-        groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
-        self._buffer_bytes = stream_buffer(file.metadata, groups, plan.sources, batch_bytes, remote=self._is_remote)
+        groups = list(range(self.num_row_groups)) if wanted.row_groups is None else list(wanted.row_groups)
+        self._buffer_bytes = stream_buffer(
+            file.metadata, groups, plan.sources, wanted.batch_bytes, remote=self._is_remote
+        )
         int96 = False
         if self._int96_columns.intersection(plan.sources):
             with corrupt_as(self.path, "Parquet"):
@@ -151,7 +142,7 @@ class ParquetReader(DataFileReader):
                 plan, int96 = ColumnPlan.of(file.schema_arrow, fields, self.path), True
         texts = {field.name for field in plan.schema if field.type == pa.string()}
         coded = [] if int96 else dictionary_coded(file.metadata, groups, texts)
-        kept = [name for name in coded if name in dictionaries]
+        kept = [name for name in coded if name in wanted.dictionaries]
         if coded:  # to decode a text by its dictionary afterwards takes half the time of decoding it at once
             with corrupt_as(self.path, "Parquet"):
                 file = self._with_dictionaries(coded)
@@ -160,7 +151,7 @@ class ParquetReader(DataFileReader):
             with corrupt_as(self.path, "Parquet"):
                 file = self._reopened(metadata=self._file.metadata)
         if not plan.sources:
-            yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), batch_rows)
+            yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), wanted.batch_rows)
             return
         held, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, fields)
         if leaves != plan.sources:
@@ -169,14 +160,14 @@ class ParquetReader(DataFileReader):
         condition = ColumnPlan.of(held, [field for field in fields if field.name in asked], self.path)
 
         def whole(some: list[int]) -> Iterator[pa.RecordBatch]:
-            return self._batches(file, some, leaves, (batch_rows, batch_bytes), use_threads=use_threads)
+            return self._batches(file, some, leaves, most, use_threads=wanted.use_threads)
 
         with corrupt_as(self.path, "Parquet"):
-            if pages is None or kept or int96:
+            if wanted.pages is None or kept or int96:
                 batches = whole(groups)
             else:
                 reader = PageReader(self._source, self._file, self.path)
-                batches = reader.batches(groups, leaves, pages, (batch_rows, batch_bytes), whole)
+                batches = reader.batches(groups, leaves, wanted.pages, most, whole)
         for batch in each_as_corrupt(batches, self.path, "Parquet"):
             with corrupt_as(self.path, "Parquet"):
                 if predicate is not None:
@@ -284,28 +275,19 @@ def _matching(predicate: predicates.Predicate, condition: ColumnPlan, batch: pa.
     return batch if mask.true_count == batch.num_rows else batch.filter(mask)
 
 
-class ParquetWriter(DataFileWriter):
+class ParquetWriter(StoreFileWriter):
     """Writes one Parquet file; rows wait until a row group is full."""
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        path: str,
-        fields: Sequence[t.DataField],
-        compression: str,
-        zstd_level: int,
-        options: Mapping[str, str],
-    ) -> None:
-        self.path = path
-        self._file_io = file_io
-        self._fields = tuple(fields)
+    def __init__(self, new: NewFile) -> None:
+        super().__init__(new)
+        fields = self._fields = tuple(new.fields)
         self._int96 = parquet_schema.has_int96(fields)
         self._logical = to_arrow_schema(fields)
         self._physical = parquet_schema.physical_schema(fields, id_key=_FIELD_ID, int96=self._int96)
-        self._settings = ParquetSettings(compression, zstd_level, options)
+        self._settings = ParquetSettings(new.compression, new.zstd_level, new.options)
         self._block_bytes = self._settings.block_bytes
         self._max_rows = self._settings.max_rows
-        self._target = file_io.open_output(path)
+        self._target = new.file_io.open_output(new.path)
         self._sink = FooterSink(self._target)
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.RecordBatch] = []

@@ -25,6 +25,7 @@ from paimon_spark.storage.blob_elements import leaves, with_leaves
 from paimon_spark.storage.blob_format import AROUND, HEAD, BlobWriter
 from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.blob_references import ManagedBlobName, encode_references
+from paimon_spark.storage.data_file import NewFile
 from paimon_spark.write.bucket_writer import BucketWriter
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class _ManagedBlobs:
             if self._writer is None:
                 path = self._new_path()
                 self.made.append(path)
-                self._writer = BlobWriter(self._file_io, path, [_FIELD], "none", 1, {})
+                self._writer = BlobWriter(NewFile(self._file_io, path, [_FIELD], "none", 1, {}))
             value = values[row].as_buffer()
             offsets[row] = self._writer.write_record([value] if given is None else given.parts(value) or ())
             lengths[row] = self._writer.bytes_written - offsets[row] - (AROUND - HEAD)
