@@ -129,8 +129,7 @@ class ParquetReader(DataFileReader):
 
     def _read(self, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader)."""
-        fields, predicate, most = wanted.fields, wanted.predicate, (wanted.batch_rows, wanted.batch_bytes)
-        file, plan = self._file, ColumnPlan.of(self.schema, fields, self.path)
+        file, plan = self._file, ColumnPlan.of(self.schema, wanted.fields, self.path)
         groups = list(range(self.num_row_groups)) if wanted.row_groups is None else list(wanted.row_groups)
         self._buffer_bytes = stream_buffer(
             file.metadata, groups, plan.sources, wanted.batch_bytes, remote=self._is_remote
@@ -139,54 +138,48 @@ class ParquetReader(DataFileReader):
         if self._int96_columns.intersection(plan.sources):
             with corrupt_as(self.path, "Parquet"):
                 file = self._file_with_int96_as_bytes()
-                plan, int96 = ColumnPlan.of(file.schema_arrow, fields, self.path), True
+                plan, int96 = ColumnPlan.of(file.schema_arrow, wanted.fields, self.path), True
         texts = {field.name for field in plan.schema if field.type == pa.string()}
         coded = [] if int96 else dictionary_coded(file.metadata, groups, texts)
         kept = [name for name in coded if name in wanted.dictionaries]
         if coded:  # to decode a text by its dictionary afterwards takes half the time of decoding it at once
             with corrupt_as(self.path, "Parquet"):
                 file = self._with_dictionaries(coded)
-            plan = ColumnPlan.of(file.schema_arrow, fields, self.path, dictionaries=kept)
+            plan = ColumnPlan.of(file.schema_arrow, wanted.fields, self.path, dictionaries=kept)
         elif self._buffer_bytes and not int96:
             with corrupt_as(self.path, "Parquet"):
                 file = self._reopened(metadata=self._file.metadata)
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), wanted.batch_rows)
             return
-        held, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, fields)
+        held, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, wanted.fields)
         if leaves != plan.sources:
-            plan = ColumnPlan.of(held, fields, self.path, dictionaries=kept)
-        asked = frozenset() if predicate is None else predicates.fields(predicate)
-        condition = ColumnPlan.of(held, [field for field in fields if field.name in asked], self.path)
+            plan = ColumnPlan.of(held, wanted.fields, self.path, dictionaries=kept)
+        asked = frozenset() if wanted.predicate is None else predicates.fields(wanted.predicate)
+        condition = ColumnPlan.of(held, [field for field in wanted.fields if field.name in asked], self.path)
 
         def whole(some: list[int]) -> Iterator[pa.RecordBatch]:
-            return self._batches(file, some, leaves, most, use_threads=wanted.use_threads)
+            return self._batches(file, some, leaves, wanted)
 
         with corrupt_as(self.path, "Parquet"):
             if wanted.pages is None or kept or int96:
                 batches = whole(groups)
             else:
                 reader = PageReader(self._source, self._file, self.path)
-                batches = reader.batches(groups, leaves, wanted.pages, most, whole)
+                batches = reader.batches(groups, leaves, wanted.pages, wanted, whole)
         for batch in each_as_corrupt(batches, self.path, "Parquet"):
             with corrupt_as(self.path, "Parquet"):
-                if predicate is not None:
-                    batch = _matching(predicate, condition, batch)
+                if wanted.predicate is not None:
+                    batch = _matching(wanted.predicate, condition, batch)
                 result = plan.apply(batch)
             if result.num_rows:
                 yield result
 
     def _batches(
-        self,
-        file: pq.ParquetFile,
-        groups: list[int],
-        columns: list[str],
-        most: tuple[int, int],
-        *,
-        use_threads: bool,
+        self, file: pq.ParquetFile, groups: list[int], columns: list[str], wanted: Wanted
     ) -> Iterator[pa.RecordBatch]:
         """Batches with at most so many rows and bytes, by the sizes that the file records."""
-        rows, most_bytes = most
+        rows, most_bytes, use_threads = wanted.batch_rows, wanted.batch_bytes, wanted.use_threads
         if isinstance(self._source, SizedFile):
             lanes = chunks_in_order(file.metadata, groups, columns, side_by_side=bool(self._buffer_bytes))
             self._source.expect(lanes, max(most_bytes, _LEAST_AHEAD_BYTES), self._buffer_bytes or None)
@@ -196,8 +189,8 @@ class ParquetReader(DataFileReader):
         if min(fitting, default=rows) == rows or sum(sizes) <= most_bytes:
             return file.iter_batches(rows, groups, columns, use_threads=use_threads)  # type: ignore[no-any-return]
         each = (
-            group_batches(file, group, columns, wanted, most_bytes, use_threads=use_threads)
-            for group, wanted in zip(groups, fitting, strict=True)
+            group_batches(file, group, columns, count, most_bytes, use_threads=use_threads)
+            for group, count in zip(groups, fitting, strict=True)
         )
         return chain.from_iterable(each)
 

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.predicate_stats import prune_stats
+from paimon_spark.storage.data_file import Wanted
 from paimon_spark.storage.parquet_sizes import decoded_bytes, decoded_footer
 from paimon_spark.storage.sized_object import SizedFile
 from paimon_spark.storage.store_options import redact
@@ -124,7 +125,7 @@ class PageReader:
         groups: list[int],
         columns: list[str],
         predicate: Predicate,
-        most: tuple[int, int],
+        wanted: Wanted,
         whole: Callable[[list[int]], Iterator[pa.RecordBatch]],
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of row groups without pages that cannot match; errors as of `matching`.
@@ -133,16 +134,15 @@ class PageReader:
             groups: row groups of the file, in the order of reading.
             columns: columns, or paths of leaves.
             predicate: over columns of the file.
-            most: rows and bytes of a batch.
+            wanted: rows and bytes of a batch.
             whole: decodes row groups as a whole.
         """
         if not self._has_pages({*columns, *fields(predicate).intersection(self._schema.names)}):
             yield from whole(groups)
             return
-        rows, size = most
         for group in groups:
-            table = self.matching(group, columns, predicate, size)
-            yield from whole([group]) if table is None else table.to_batches(max_chunksize=rows)
+            table = self.matching(group, columns, predicate, wanted.batch_bytes)
+            yield from whole([group]) if table is None else table.to_batches(max_chunksize=wanted.batch_rows)
 
     def matching(self, group: int, columns: Sequence[str], predicate: Predicate, batch_bytes: int) -> pa.Table | None:
         """Return the rows of the pages that may match; None where the whole row group is to be decoded.

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.file_names import compacted_changelog_region
-from paimon_spark.storage.data_file import Source
 from paimon_spark.storage.store_options import redact
 
 REQUESTS_AT_ONCE: Final = 16
@@ -47,11 +46,17 @@ class Fetch(Protocol):
         """Ask for them no longer."""
 
 
-class FetchingSource(Source, Protocol):
+class FetchingSource(Protocol):
     """What `FilesAhead` asks of a store."""
 
     def fetch(self, path: str) -> Fetch | None:
         """Begin to read a whole file; None where that gains nothing."""
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """A seekable file."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
 
 
 @dataclass(slots=True)

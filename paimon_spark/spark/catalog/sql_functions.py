@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
+from typing import ClassVar
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
@@ -49,7 +50,7 @@ class UnboundFunctionProxy(Proxy):
 class BoundFunctionProxy(FunctionProxy):
     """A function of some types."""
 
-    interfaces = (f"{_FUNCTIONS}.ScalarFunction",)
+    interfaces: ClassVar[tuple[str, ...]] = (f"{_FUNCTIONS}.ScalarFunction",)
 
     def __init__(self, gateway: Gateway, catalog_name: str, shown: str, arguments: JavaObject, result: str) -> None:
         super().__init__(gateway)

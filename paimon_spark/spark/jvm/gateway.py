@@ -388,7 +388,7 @@ FUNCTION = "java.util.function.Function"
 class FunctionProxy(Proxy):
     """A proxy that is called by its method ``apply``."""
 
-    interfaces = (FUNCTION,)
+    interfaces: ClassVar[tuple[str, ...]] = (FUNCTION,)
 
     def andThen(self, _after: JavaObject) -> None:
         """Never called."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.metadata_commit import compact_manifests
 from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.compact.row_order import asked_order
+from paimon_spark.maintain.compact.scope import CompactScope, parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compactable, executor_of, is_full, rewrite_indexes
 from paimon_spark.spark.jobs.rescale import rescale
 from paimon_spark.spark.jobs.table_compaction import compact_databases, compact_table
+from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
     DONE,
@@ -25,7 +28,6 @@ from paimon_spark.spark.sql.procedures.procedure import (
     Rows,
     options_argument,
     procedure,
-    scope_argument,
     text_of,
 )
 from paimon_spark.spec.manifest import FileKind
@@ -42,6 +44,26 @@ _MANIFEST_SORT = {
     "manifest_sort_partition_field": "manifest-sort.partition-field",
     "manifest_sort_max_rewrite_size": "manifest-sort.max-rewrite-size",
 }
+
+
+def scope_argument(
+    context: CallContext,
+    table: FileStoreTable,
+    arguments: Arguments,
+    *,
+    buckets: str | None = None,
+    idle_time: timedelta | None = None,
+) -> CompactScope:
+    """Return the part of a table that the arguments ``partitions`` and ``where`` name; errors as of `scope_of`."""
+    partitions, where = text_of(arguments, "partitions"), text_of(arguments, "where")
+    return scope_of(
+        table,
+        partitions=None if partitions is None else parse_partitions(partitions),
+        where=where,
+        buckets=buckets,
+        idle_time=idle_time,
+        zone=None if where is None else time_zone(settings_of(context.spark)),
+    )
 
 
 @procedure(

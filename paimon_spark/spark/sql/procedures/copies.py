@@ -13,6 +13,7 @@ from paimon_spark.spark.jobs.migrate_job import (
     table_source,
 )
 from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.procedures.compact import scope_argument
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
     INT,
@@ -24,7 +25,6 @@ from paimon_spark.spark.sql.procedures.procedure import (
     Rows,
     options_argument,
     procedure,
-    scope_argument,
 )
 
 

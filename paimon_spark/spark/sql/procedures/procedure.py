@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, MapType, StringType
 
 from paimon_spark.errors import OptionError, PaimonError
-from paimon_spark.maintain.compact.scope import CompactScope, parse_partitions, scope_of
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.refs.tags import parse_older_than
-from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.warehouses import (
     Warehouses,
@@ -181,26 +179,6 @@ def older_than_argument(arguments: Arguments) -> datetime | None:
     """Return the time of the argument ``older_than``; None where it is not given."""
     text = text_of(arguments, "older_than")
     return None if text is None else parse_older_than(text)
-
-
-def scope_argument(
-    context: CallContext,
-    table: FileStoreTable,
-    arguments: Arguments,
-    *,
-    buckets: str | None = None,
-    idle_time: timedelta | None = None,
-) -> CompactScope:
-    """Return the part of a table that the arguments ``partitions`` and ``where`` name; errors as of `scope_of`."""
-    partitions, where = text_of(arguments, "partitions"), text_of(arguments, "where")
-    return scope_of(
-        table,
-        partitions=None if partitions is None else parse_partitions(partitions),
-        where=where,
-        buckets=buckets,
-        idle_time=idle_time,
-        zone=None if where is None else time_zone(settings_of(context.spark)),
-    )
 
 
 @dataclass(frozen=True, slots=True)
