@@ -1,4 +1,7 @@
-"""TPC-DS queries 3, 9, 34, 42 and 59, with parameters that our data has rows for."""
+"""TPC-DS queries 3, 9, 34, 42 and 59, with parameters that our data has rows for.
+
+Query 59 orders by all columns, so that its LIMIT has one answer.
+"""
 
 from __future__ import annotations
 
@@ -61,5 +64,5 @@ QUERIES = {
         WITH wss AS (SELECT d_week_seq, ss_store_sk, {_DAYS} FROM store_sales, date_dim
                      WHERE d_date_sk = ss_sold_date_sk GROUP BY d_week_seq, ss_store_sk)
         SELECT name1, store1, week1, {_RATIOS} FROM ({_weeks(1, _FIRST_MONTH)}) y, ({_weeks(2, _FIRST_MONTH + 12)}) x
-        WHERE store1 = store2 AND week1 = week2 - 52 ORDER BY name1, store1, week1 LIMIT 100""",
+        WHERE store1 = store2 AND week1 = week2 - 52 ORDER BY ALL LIMIT 100""",
 }

@@ -86,7 +86,8 @@ def measured(given: argparse.Namespace, suite: str, folder: Path) -> dict[str, d
                 found.setdefault(step, {})[name] = seconds
                 print(f"  {suite}: {step}: {name}: {seconds:.2f}", file=sys.stderr, flush=True)
             if len(set(answers.values())) > 1:
-                raise SystemExit(f"{suite}: the answers differ: {answers}")
+                shown = {name: answer[:200] for name, answer in answers.items()}
+                raise SystemExit(f"{suite}: the answers differ: {shown}")
     return found
 
 

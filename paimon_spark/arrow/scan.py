@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_spark.read.count import count_split
+from paimon_spark.read.few_rows import first_batch_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.table_scan import TableScan
@@ -161,7 +162,10 @@ class Scan:
         plan = self._plan
         if plan.read is read_split:
             few = len(plan.splits) < self._threads
-            rows = most[0] if self.limit is None else DEFAULT_BATCH_ROWS
+            if self.limit is None:
+                rows = most[0]
+            else:
+                rows = first_batch_rows(self.limit) if plan.residual is None else DEFAULT_BATCH_ROWS
             read = partial(read_split, batch_rows=rows, batch_bytes=most[1], use_threads=few)
             plan = replace(plan, read=read)
         batches = _read_ahead(plan, to_arrow_schema(plan.fields), self._threads)

@@ -14,6 +14,7 @@ from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.predicate import Leaf, fields, implied_by, split_and
+from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS
 from paimon_spark.storage.formats import open_data_file
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_VALUES = 64
+_LEAST_BATCH_ROWS = 1_024
 _LOWER, _UPPER = ("gt", "ge"), ("lt", "le")
 
 
@@ -92,4 +94,11 @@ def _columns_of(table: FileStoreTable, names: Collection[str]) -> list[DataField
 
 def of_first_rows(plan: ReadPlan, rows: int) -> ReadPlan:
     """Return the same plan, whose batches hold about so many rows: not all rows of its splits are wanted."""
-    return replace(plan, read=partial(read_split, batch_rows=rows)) if plan.read is read_split else plan
+    return (
+        replace(plan, read=partial(read_split, batch_rows=first_batch_rows(rows))) if plan.read is read_split else plan
+    )
+
+
+def first_batch_rows(rows: int) -> int:
+    """Return how many rows a batch has where only so many rows are wanted."""
+    return min(DEFAULT_BATCH_ROWS, max(rows, _LEAST_BATCH_ROWS))

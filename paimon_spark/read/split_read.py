@@ -122,7 +122,8 @@ def _merged_section(
 ) -> Iterator[pa.RecordBatch]:
     table, read_fields = reader.table, reader.fields
     names = [field.name for field in read_fields] or [engine.keys[0]]  # a column to count the rows by
-    budget = table.options.value("read.merge.memory-budget")
+    few = reader.batch_rows < DEFAULT_BATCH_ROWS  # rows are wanted: then one batch of each run is merged at a time
+    budget = 0 if few else table.options.value("read.merge.memory-budget")
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     in_part = {field.name: field for field in read_fields}
     merge_fields = tuple(in_part.get(field.name, field) for field in table.schema.fields if field.name in needed)

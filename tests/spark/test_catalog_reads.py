@@ -286,3 +286,16 @@ def test_the_number_of_calls_does_not_grow_with_files_or_columns(catalog: SparkS
     few, many = calls_of(catalog, "SELECT * FROM few"), calls_of(catalog, "SELECT * FROM many")
     assert many <= few + 5
     assert few < 200
+    assert calls_of(catalog, "DESCRIBE many") < 25
+
+
+def test_the_number_of_calls_of_a_change_does_not_grow_with_files(catalog: SparkSession) -> None:
+    """Each file that an UPDATE or DELETE writes anew took ten calls, and each column twelve."""
+    calls = {}
+    for files in (1, 9):
+        catalog.sql(f"CREATE TABLE of_{files} (id INT, p INT, v STRING) PARTITIONED BY (p)")
+        catalog.sql(f"INSERT INTO of_{files} SELECT id, id % {files}, 'v' FROM VALUES (1), (2), (3), (4), (5) AS s(id)")
+        catalog.sql(f"INSERT INTO of_{files} SELECT id, id % {files}, 'v' FROM range(90)")
+        calls[files] = calls_of(catalog, f"UPDATE of_{files} SET v = concat(v, 'x') WHERE id < 50")
+        assert catalog.sql(f"SELECT count(*) FROM of_{files} WHERE v = 'vxx'").head()[0] == 55
+    assert calls[9] <= calls[1] + 30

@@ -50,7 +50,6 @@ _MOST_DECODED_ROWS: Final = 100_000
 """Of the pages in which the rows of a look-up are."""
 _MOST_FIRST_ROWS: Final = 1_000
 """Of a LIMIT."""
-_LEAST_BATCH_ROWS: Final = 1_024
 _MOST_CHANGED_ROWS: Final = 10_000
 """Of files in which a statement looks for the rows that it changes; `PaimonRowCommands` takes as many."""
 _MOST_CHANGED_BYTES: Final = 16 << 20
@@ -107,7 +106,7 @@ def read_here(gateway: Gateway, plan: ScanPlan) -> bytes | None:
 
 def _first_rows(plan: ScanPlan, rows: int) -> bytes | None:
     """Read so many rows of a scan, if its first files have them."""
-    few = replace(plan, known_plan=of_first_rows(plan.plan, max(rows, _LEAST_BATCH_ROWS)))
+    few = replace(plan, known_plan=of_first_rows(plan.plan, rows))
     first: list[DataSplit] = []
     for split in plan.plan.splits:
         if not _has_few_files([*first, split]):

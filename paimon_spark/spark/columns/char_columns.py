@@ -73,6 +73,13 @@ def stored(rows: DataFrame, names: Sequence[str]) -> list[Column]:
     ]
 
 
+def select_stored(rows: DataFrame, names: Sequence[str], *more: Column) -> DataFrame:
+    """Return rows with the columns `stored`, and more: by one call of the JVM a column where nothing was padded."""
+    if more or _STORED in rows.columns:
+        return rows.select(*stored(rows, names), *more)
+    return rows.selectExpr(*map(quoted_name, names))
+
+
 def pad(column: Column, length: int) -> Column:
     """A text with blanks up to a length in characters; longer ones stay."""
     return sf.when(sf.char_length(column) < length, sf.rpad(column, length, " ")).otherwise(column)

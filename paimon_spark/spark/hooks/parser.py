@@ -22,22 +22,13 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import spark_version
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import (
-    catalog_table,
-    java_list,
-    java_map,
-    named_catalog,
-    python_object,
-    scala_seq,
-)
-from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError, thrown
+from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, named, scala_seq
+from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, thrown
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
 from paimon_spark.spark.sql.procedures.copy_procedures import copies_out, copy_call
 from paimon_spark.spark.sql.procedures.describe_partition import DESCRIBE_PARTITION
 from paimon_spark.spark.sql.procedures.tag_statements import (
-    ALTER_TAGS,
-    DESCRIPTION,
     parse_tag_statement,
 )
 from paimon_spark.spark.sql.procedures.view_procedures import function_call, view_call
@@ -191,21 +182,18 @@ class StatementProxy(SessionProxy):
 
     def _view_call(self, text: str, statement: ViewStatement) -> str | None:
         """Return the CALL of a statement about a view; None where it is not about one of ours."""
-        manager, parts = self.state.catalogManager(), statement.name
-        if len(parts) == 1 and statement.action not in ("SHOW", "CREATE") and self._is_temporary(parts[0]):
+        parts = statement.name
+        found = named(self.gateway, self.state, parts)
+        if found.proxy is None:
             return None
-        plugin, own = named_catalog(manager, parts)
-        name = _paimon_name(self.gateway, plugin)
-        if name is None:
-            return None
-        catalog = python_object(self.gateway, plugin).catalog
+        catalog = found.proxy.catalog
         if not keeps_views(catalog) and statement.action not in ("SHOW", "DROP"):
             return None
-        if statement.may_be_of_table:
-            database = own[-2] if len(own) > 1 else ".".join(manager.currentNamespace())
-            if find_view(catalog, database, own[-1]) is None:
-                return None
-        return _call(name, view_call(statement), text, name)
+        if statement.may_be_of_table and find_view(catalog, ".".join(found.namespace), found.name) is None:
+            return None
+        if len(parts) == 1 and statement.action not in ("SHOW", "CREATE") and self._is_temporary(parts[0]):
+            return None
+        return _call(found.catalog_name, view_call(statement), text, found.catalog_name)
 
     def _function_call(self, text: str, statement: FunctionStatement) -> str | None:
         """Return the CALL of a statement about a function; None where it is not about one of ours."""
@@ -242,21 +230,13 @@ class DescribePartitionProxy(SessionProxy):
 
 def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
     """Return the name of the Paimon catalog that a table's name leads to; None for another catalog."""
-    return _paimon_name(gateway, named_catalog(state.catalogManager(), table)[0])
+    found = named(gateway, state, table)
+    return None if found.proxy is None else found.catalog_name
 
 
 def _call(catalog: str, procedure: str, *arguments: str | bool) -> str:
     """Return the CALL of a procedure of a catalog of ours."""
     return f"CALL {quoted((catalog,))}.{SYSTEM_DATABASE}.{procedure}({', '.join(map(spark_literal, arguments))})"
-
-
-def _paimon_name(gateway: Gateway, catalog: JavaObject) -> str | None:
-    """Return the name of a catalog; None where it is not one of ours."""
-    try:
-        found = catalog.loadProcedure(gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
-        return str(catalog.name()) if str(found.description()).startswith(DESCRIPTION) else None
-    except JavaCallError:
-        return None
 
 
 def _source(gateway: Gateway) -> str:

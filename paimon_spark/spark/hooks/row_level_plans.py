@@ -7,12 +7,11 @@ driver, once per statement.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _NUMBER = "_paimon_partition"
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+"""In the metadata of a column of CHAR or VARCHAR."""
 _TRACKED = (ROW_ID.name, SEQUENCE_NUMBER.name)
 
 
@@ -182,13 +183,15 @@ class Target:
 
     def _padded(self, relation: JavaObject) -> tuple[JavaObject, dict[str, JavaObject]]:
         """The table with its CHAR columns padded, and those columns as the table holds them, by name."""
+        pads = compat.SQL_CONF.of(self.gateway).get().readSideCharPadding()
+        if not pads or _DECLARED not in relation.schema().json():
+            return relation, {}
         utils = compat.CHAR_COLUMNS.of(self.gateway)
-        conf = compat.SQL_CONF.of(self.gateway).get()
         raw: dict[str, JavaObject] = {}
         output, columns = [], []
         for attribute in java_list(relation.output()):
             declared = utils.getRawType(attribute.metadata())
-            if not conf.readSideCharPadding() or declared.isEmpty() or "char(" not in _chars(declared.get()):
+            if declared.isEmpty() or "char(" not in _chars(declared.get()):
                 output.append(attribute)
                 columns.append(attribute)
                 continue
@@ -236,6 +239,7 @@ class AnalyzedRows(MatchedRows):
     condition: JavaObject | None
     values: Mapping[str, JavaObject]
     """The expressions of those columns that get another value, by name."""
+    _of_files: dict[int, DataFrame] = field(default_factory=dict, compare=False)
 
     @property
     def matches_all(self) -> bool:
@@ -252,8 +256,14 @@ class AnalyzedRows(MatchedRows):
 
     def rows_of_files(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """Return all rows of some files; rows with `HIT` have their new values."""
-        found = self.target.rows_of_files(self.condition, self.values, snapshot_id)
-        return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
+        if snapshot_id not in self._of_files:
+            self._of_files[snapshot_id] = self.target.rows_of_files(self.condition, self.values, snapshot_id)
+        found = self._of_files[snapshot_id]
+        if files is None:
+            return found
+        plan = found._jdf
+        is_one = plan.col(FILE_PATH).isInCollection(self.target.gateway.string_list(files))
+        return DataFrame(plan.filter(is_one), found.sparkSession)
 
     def columns_read(self) -> list[str]:
         """The columns that the condition and the new values name."""

@@ -29,7 +29,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_LOCATION
-from paimon_spark.spark.columns.char_columns import stored
+from paimon_spark.spark.columns.char_columns import select_stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
 from paimon_spark.spark.jobs.write_tasks import run_write
@@ -99,7 +99,7 @@ def write_deletions(
             after_commit=maintenance(table),
         )
         return
-    rows = located.select(*stored(located, table.schema.field_names), *tracked_columns(table, sf.lit(True)))
+    rows = select_stored(located, table.schema.field_names, *tracked_columns(table, sf.lit(True)))
     deleted = RowDeletions(snapshot.id, found)
     write = planned(table, spark_arrow_schema(rows.schema), operation=operation, deleted=deleted)
     run_write(numbered(rows), write)
@@ -212,14 +212,14 @@ def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id:
         CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = _hits_by_file(rows_of_files(None).where(sf.col(HIT)))
+    found = _hits_by_file(rows_of_files(None).where(HIT))
     touched = sorted(found)
     if not touched:
         return
     rows = rows_of_files(touched)
     if operation is Operation.DELETE:
-        rows = rows.where(~sf.col(HIT))
-    stored_rows = rows.select(*stored(rows, table.schema.field_names), *tracked_columns(table, sf.col(HIT)))
+        rows = rows.where(f"NOT {HIT}")
+    stored_rows = select_stored(rows, table.schema.field_names, *tracked_columns(table, sf.col(HIT)))
     arrow_schema = spark_arrow_schema(stored_rows.schema)
     replaced = ReplacedFiles(snapshot_id, tuple(touched))
     write = planned(table, arrow_schema, operation=operation, replaced=replaced)

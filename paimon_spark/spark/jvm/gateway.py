@@ -71,8 +71,12 @@ class Gateway:
         start_callbacks(self.gateway)
 
     def strings(self, values: Iterable[str]) -> JavaObject:
-        """A Java ``String[]``."""
-        return self.array("java.lang.String", list(values))
+        """A Java ``String[]``, in one call."""
+        return self._mapper.readValue(json.dumps(list(values)), self.java_class("[Ljava.lang.String;"))
+
+    def string_list(self, values: Iterable[str]) -> JavaObject:
+        """A ``java.util.ArrayList`` of strings, in one call."""
+        return self._mapper.readValue(json.dumps(list(values)), self.java_class("java.util.ArrayList"))
 
     def array(self, class_name: str, values: list[Any]) -> JavaObject:
         """A Java array of that class; proxies may be among the values."""
@@ -107,10 +111,9 @@ class Gateway:
         return found
 
     def string_map(self, values: Mapping[str, str]) -> JavaObject:
-        """A ``java.util.HashMap`` of strings."""
-        java_map = self.jvm.java.util.HashMap()
-        java_map.putAll(dict(values)) if values else None
-        return java_map
+        """A ``java.util.HashMap`` of strings, in one call; options of a store, which may hold keys, come in such."""
+        with unlogged():
+            return self._mapper.readValue(json.dumps(dict(values)), self.java_class("java.util.HashMap"))
 
     def options(self, values: Mapping[str, str]) -> JavaObject:
         """A ``CaseInsensitiveStringMap``."""

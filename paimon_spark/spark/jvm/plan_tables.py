@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -33,19 +34,27 @@ def catalog_ident(gateway: Gateway, state: JavaObject, relation: JavaObject) -> 
 
 def ident_of(gateway: Gateway, state: JavaObject, name: Sequence[str]) -> tuple[JavaObject, JavaObject]:
     """The catalog and the identifier that the parts of a name mean, in the session's current catalog and database."""
-    manager = state.catalogManager()
-    catalog, parts = named_catalog(manager, name)
-    is_named = len(parts) < len(name)
-    namespace = parts[:-1] or ([] if is_named else list(manager.currentNamespace()))
-    return catalog, gateway.identifier(namespace, parts[-1])
+    found = named(gateway, state, name)
+    return state.catalogManager().catalog(found.catalog_name), gateway.identifier(found.namespace, found.name)
 
 
-def named_catalog(manager: JavaObject, name: Sequence[str]) -> tuple[JavaObject, list[str]]:
-    """The catalog that a name means, the current one where it names none, and the parts behind the catalog's name."""
-    parts = list(name)
-    if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):
-        return manager.catalog(parts[0]), parts[1:]
-    return manager.currentCatalog(), parts
+@dataclass(frozen=True)
+class Named:
+    """What the parts of a name mean in a session's current catalog and database."""
+
+    catalog_name: str
+    proxy: Any
+    """The `CatalogProxy`; None where the catalog is not one of this process."""
+    namespace: list[str]
+    name: str
+
+
+def named(gateway: Gateway, state: JavaObject, name: Sequence[str]) -> Named:
+    """Return what a name means, in one call of the JVM."""
+    found = json.loads(shared_object(gateway, "PaimonNames").of(state, json.dumps(list(name))))
+    pool: Mapping[str, Any] = gateway.gateway.gateway_property.pool
+    proxy = None if found["id"] is None else pool[found["id"]]
+    return Named(found["catalog"], proxy, found["namespace"], found["name"])
 
 
 def analyzed(gateway: Gateway, state: JavaObject, query: JavaObject) -> JavaObject:

@@ -244,7 +244,7 @@ def executor_of(table: FileStoreTable, strategy: ChangeStrategy, matched: Matche
     elif kind.is_keyed or strategy.way is ChangeWay.DELETION_VECTORS:
         rows = matched.located(snapshot.id)
     else:
-        rows = matched.rows_of_files(snapshot.id, None).where(sf.col(HIT))
+        rows = matched.rows_of_files(snapshot.id, None).where(HIT)
     return _BY_TASKS if rows_at_hand(rows) is None else _IN_DRIVER
 
 
