@@ -13,6 +13,7 @@ from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.java_sources import java_class, sources
 from paimon_spark.spark.jvm.plan_tables import java_list
 from paimon_spark.spark.session import pyspark_members
+from tests.support.queries import Query
 
 pytestmark = pytest.mark.spark
 
@@ -103,6 +104,34 @@ def test_a_missing_member_costs_one_feature(
         f"Disabled on this Spark version: {other.name}. Without it, {other.loss} (there is no {name})" for other in lost
     )
     assert session.sql(f"SELECT sum(id) FROM odd.`{rows}`").first() == (6,)
+
+
+@pytest.mark.parametrize(
+    "feature", [features.STREAMS, features.STREAM_COLUMNS, features.STREAMED_TABLES], ids=lambda feature: feature.name
+)
+def test_streams_read_the_same_rows_without_a_feature(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: features.Feature
+) -> None:
+    path = str(tmp_path / "wh" / "d.db" / "t")
+    for low in (0, 10):
+        frame = spark.range(low, low + 10).selectExpr("id", "id * 2 AS v")
+        frame.write.format("paimon").option("primary-key", "id").mode("append").save(path)
+    needed = features.missing_of
+    monkeypatch.setattr(
+        features, "missing_of", lambda gateway, asked: ["it"] if asked == feature else needed(gateway, asked)
+    )
+    monkeypatch.setattr("paimon_spark.spark.catalog.frames.missing_of", features.missing_of)
+    session = spark.newSession()
+    paimon_spark.register_catalog(session, "lesser", warehouse=str(tmp_path / "wh"))
+    rows = [(2 * number,) for number in range(5, 20)]
+    streams = {
+        "path": session.readStream.format("paimon").load(path),
+        "name": session.readStream.table("lesser.d.t"),
+        "start": session.readStream.format("paimon").option("scan.snapshot-id", "2").load(path),
+    }
+    for name, stream in streams.items():
+        read = Query(tmp_path / name).run(stream.where("id >= 5").select("v"))
+        assert read == (rows if name != "start" else rows[5:]), name
 
 
 def test_a_catalog_is_refused_where_a_member_that_it_needs_is_missing(

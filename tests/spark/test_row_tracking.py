@@ -198,3 +198,39 @@ def test_rows_of_data_evolution_are_updated_by_every_entry_point(
         query(f"DELETE FROM tracked.db.{name} WHERE k = 1")
     query(f"DELETE FROM tracked.db.{name} WHERE p = 1")
     assert query(f"SELECT k FROM tracked.db.{name}") == [(0,), (2,), (4,)]
+
+
+@pytest.mark.parametrize("front", ["sql", "text", "method"])
+def test_a_merge_may_assign_a_partition_column_the_value_by_which_rows_match(
+    spark: SparkSession, warehouse: Path, front: str
+) -> None:
+    name = f"evo{next(_numbers)}"
+
+    def query(text: str) -> Rows:
+        return sorted(tuple(row) for row in spark.sql(text).collect())
+
+    spark.sql(
+        f"CREATE TABLE tracked.db.{name} (k INT, v STRING, p INT) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('row-tracking.enabled'='true', 'data-evolution.enabled'='true')"
+    )
+    spark.sql(f"INSERT INTO tracked.db.{name} VALUES (1, 'a', 0), (2, 'b', 1), (3, 'c', 1)")
+    ids = dict(query(f"SELECT k, _ROW_ID FROM tracked.db.{name}"))
+    source = spark.sql("SELECT * FROM VALUES (2, 'B', 1), (3, 'C', 0), (4, 'D', 0) AS s(k, v, p)")
+    source.createOrReplaceTempView("partition_source")
+
+    def merge(on: str) -> None:
+        if front == "method":
+            target = paimon_spark.PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
+            target.merge(source, on.replace("t.", "target.").replace("s.", "source.")).when_matched_update().execute()
+        else:
+            text = f"MERGE INTO tracked.db.{name} t USING partition_source s ON {on} WHEN MATCHED THEN UPDATE SET *"
+            if front == "sql":
+                spark.sql(text)
+            else:
+                paimon_spark.sql(spark, text, warehouse=str(warehouse), catalog="tracked")
+
+    merge("t.k = s.k AND s.p = t.p")
+    assert query(f"SELECT k, v, p FROM tracked.db.{name}") == [(1, "a", 0), (2, "B", 1), (3, "c", 1)]
+    assert dict(query(f"SELECT k, _ROW_ID FROM tracked.db.{name}")) == ids
+    with pytest.raises(Exception, match="partition columns is not supported for data evolution"):
+        merge("t.k = s.k")

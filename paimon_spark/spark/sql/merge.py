@@ -45,6 +45,7 @@ from paimon_spark.spark.sql.merge_pruning import kept_if_small, matching_rows
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
     Clause,
+    ClauseShape,
     MergeRows,
     MergeWay,
     columns_of_deletes,
@@ -200,6 +201,7 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
             if table.schema.kind.is_keyed:
                 _write_keyed(table, changes, SnapshotIdentity.of(snapshot), each_key_once=each_key_once)
             elif strategy.way is MergeWay.COMPANION_COLUMNS and snapshot is not None:
+                changes = _Changes(table.schema, _without_matched_partitions(table.schema, narrowed), locations)
                 columns = changes.updated_columns
                 merge_columns(changes.assigned(of_updates=columns), table, columns, snapshot, checked=changes.checked)
             else:
@@ -209,6 +211,19 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         run_again(table, attempt)
     except PySparkException as error:
         raise _row_error(table, error) or error from None
+
+
+def _without_matched_partitions(schema: TableSchema, rows: MergeRows) -> MergeRows:
+    """Both sides without assignments to partition columns of the value by which rows match: they change nothing."""
+    compared = {part.column: part.value for part in rows.shape.compared if part.same_type}
+
+    def changing(clause: Clause, shape: ClauseShape) -> Clause:
+        given = {name: shape.values[name] for name in schema.partition_keys if name in shape.values}
+        same = {name for name, value in given.items() if name in compared and compared[name] == value}
+        values = {name: value for name, value in clause.values.items() if name not in same}
+        return replace(clause, values=values or clause.values)
+
+    return replace(rows, matched=list(map(changing, rows.matched, rows.shape.matched)))
 
 
 def _look_up(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None) -> bool:
