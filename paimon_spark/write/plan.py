@@ -180,7 +180,8 @@ def plan_write(
         SnapshotNotFoundError: ``rows_of`` is not there any more.
         UnsupportedError: the table has a feature that cannot be written yet.
         SchemaMismatchError: a column is unknown, missing or of a type that cannot be cast without loss.
-        OptionError: the table has no partitions, and its number of buckets differs from that of its files.
+        OptionError: the table has no partitions, and its number of buckets differs from that of its files; or its
+            buckets are dynamic, and files are in a fixed number of buckets.
     """
     schema = table.schema
     check_writable(schema)
@@ -237,6 +238,8 @@ def _known_of_files(
         return {}, {}, {}
     files = table.manifests.live_columns(snapshot, statistics=False)
     differing = _differing_buckets(files, table.schema.core_options.bucket) if kind.hashes_to_buckets else {}
+    if overwrite is None and (kind.assigns_buckets or kind.updates_across_partitions):
+        _check_no_fixed_buckets(files, table.schema.core_options.bucket)
     return _max_sequences(files), compaction_backlog(table.schema, files), differing
 
 
@@ -306,6 +309,16 @@ def new_user(options: CoreOptions) -> str:
 def _differing_buckets(files: ManifestColumns, num_buckets: int) -> dict[bytes, int]:
     others = files.filter((files.total_buckets != num_buckets) & (files.buckets >= 0))
     return dict(zip(others.partitions, others.total_buckets.tolist(), strict=True))
+
+
+def _check_no_fixed_buckets(files: ManifestColumns, num_buckets: int) -> None:
+    """Refuse dynamic buckets next to those of a fixed number, in which no index says where keys are.
+
+    Java: it refuses only rows of the partitions of such files. Its Spark connector's `rescale` makes them.
+    """
+    fixed = files.total_buckets[files.total_buckets > 0]
+    if len(fixed):
+        raise _bucket_number_error(num_buckets, int(fixed[0]))
 
 
 def _dynamic_plan(table: FileStoreTable, snapshot: Snapshot | None, shuffled: bool) -> DynamicBucketPlan:

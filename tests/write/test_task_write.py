@@ -300,6 +300,17 @@ def test_another_number_of_buckets(tmp_path: Path) -> None:
         plan_write(rescaled(flat, "3"), data_schema=rows([1]).schema)
 
 
+@pytest.mark.parametrize("options", [{"pk": ("k",)}, {"pk": ("k",), "partition": ("p",)}], ids=["dynamic", "across"])
+def test_dynamic_buckets_do_not_follow_fixed_ones(tmp_path: Path, options: dict[str, Any]) -> None:
+    """The official `rescale` gives tables with dynamic buckets a fixed number: no index says where their keys are."""
+    fixed = make(tmp_path, **{**options, "pk": ("k", *options.get("partition", ()))}, bucket="3")
+    commit(fixed, [run(fixed, rows([1, 2, 3]))])
+    schema = replace(rescaled(fixed, "-1").schema, primary_keys=options["pk"])
+    table = replace(fixed, schema=schema, options=schema.core_options)
+    with pytest.raises(OptionError, match="a new bucket num -1, but the previous bucket num is 3"):
+        plan_write(table, data_schema=rows([1]).schema)
+
+
 @pytest.mark.parametrize(
     "options",
     [
