@@ -135,6 +135,19 @@ def rest() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def iceberg_rest() -> Iterator[Any]:
+    """Iceberg's REST catalog (`tests/support/iceberg_rest_server.py`), one for the whole run."""
+    from tests.support.iceberg_rest_server import iceberg_rest_server
+
+    with ExitStack() as started:
+        try:
+            server = started.enter_context(iceberg_rest_server())
+        except (OSError, RuntimeError) as error:
+            absent(f"Iceberg's REST catalog ({' '.join(str(error).split())[:300]})")
+        yield server
+
+
+@pytest.fixture(scope="session")
 def hive() -> Iterator[Any]:
     """Hive's metastore (`tests/support/hive_server.py`), one for the whole run."""
     from tests.support.hive_server import hive_server

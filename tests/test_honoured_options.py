@@ -159,6 +159,9 @@ ELSEWHERE = {
         ),
         "tests/commit/test_iceberg_hive.py",
     ),
+    **dict.fromkeys(
+        ("metadata.iceberg.rest.*", "metadata.iceberg.table-properties.*"), "tests/commit/test_iceberg_rest.py"
+    ),
 }
 """Options whose effect another test shows, since it needs a session, Java or another store."""
 

@@ -132,6 +132,12 @@ class IcebergFiles:
         """Write the metadata of a snapshot, in place of what may be there, at once."""
         self._io.write_bytes(f"{self._path}/{metadata_name(snapshot_id)}", data, overwrite=True)
 
+    def write_registered(self, snapshot_id: int, data: bytes) -> str:
+        """Write metadata that a catalog goes on with, and that nobody deletes; return its path as `spelled`."""
+        name = f"rest-register-v{snapshot_id}-{uuid.uuid4()}.metadata.json"
+        self._io.write_bytes(f"{self._path}/{name}", data)
+        return f"{self._spelled}/{name}"
+
     def spelled(self, snapshot_id: int) -> str:
         """The path of the metadata of a snapshot as the metadata spells paths."""
         return f"{self._spelled}/{metadata_name(snapshot_id)}"

@@ -45,7 +45,7 @@ from paimon_spark.spec.iceberg.metadata import (
 )
 from paimon_spark.spec.iceberg.types import Json, iceberg_schema, is_nan, value_from_bytes
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
-from paimon_spark.table.iceberg_location import hive_entries, publishes
+from paimon_spark.table.iceberg_location import hive_entries, publishes, rest_entry
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
@@ -127,7 +127,9 @@ def refresh_iceberg(table: FileStoreTable) -> None:
         refs = refs_of(_tags(table), kept)
         if refs == found.json.get("refs") and len(kept) == len(found.snapshots):
             return
-        store.write_metadata(latest.id, found.with_refs(kept, refs, time.time_ns() // 1_000_000))
+        now = found.with_refs(kept, refs, time.time_ns() // 1_000_000)
+        _enter_rest(table, store, latest, now, found)  # first: what it does not see is tried again
+        store.write_metadata(latest.id, now.to_bytes())
         lists = [each["manifest-list"] for each in found.snapshots]
         gone = set[str]()
         for location, after in itertools.pairwise(lists[: len(lists) - len(kept) + 1]):
@@ -135,6 +137,29 @@ def refresh_iceberg(table: FileStoreTable) -> None:
         store.delete(gone)
     except Exception as error:  # noqa: BLE001 - what readers of Paimon see has changed already
         _LOG.warning("%s: tags and expired snapshots are not shown to readers of Iceberg: %s", table.path, error)
+
+
+def _enter_rest(
+    table: FileStoreTable,
+    store: IcebergFiles,
+    snapshot: Snapshot,
+    metadata: IcebergMetadata,
+    before: IcebergMetadata | None,
+) -> None:
+    """Let the REST catalog have this metadata, where the table's option asks for that."""
+    entry = rest_entry(table)
+    if entry is not None:
+        entry.enter(
+            metadata,
+            before,
+            lambda data: store.write_registered(snapshot.id, data),
+            lambda: _is_latest(table, snapshot),
+        )
+
+
+def _is_latest(table: FileStoreTable, snapshot: Snapshot) -> bool:
+    latest = table.snapshots.latest()
+    return latest is not None and latest.id == snapshot.id and commit_identity(latest) == commit_identity(snapshot)
 
 
 def _tags(table: FileStoreTable) -> dict[str, int]:
@@ -183,7 +208,8 @@ class _Publication:
             there = self._store.metadata(snapshot_id)
             ours = there is not None and there.names_identity() and there.is_of(self._snapshot)
             if there is not None and ours and self._store.spell_as(there):
-                self._finish(set())
+                base = self._store.metadata(snapshot_id - 1) if snapshot_id - 1 in self._ids else None
+                self._finish(set(), there, base)
                 return
             if there is not None:
                 inherited = inherited.with_that_of(there)
@@ -258,7 +284,7 @@ class _Publication:
         inherited = inherited.with_that_of(base)
         known = {each["schema-id"] for each in base.schemas}
         schemas = [*base.schemas, *(each for number, each in self._schemas.items() if number not in known)]
-        self._write(content, replace(inherited, uuid=base.uuid), base.snapshots, schemas)
+        self._write(content, replace(inherited, uuid=base.uuid), base, schemas)
 
     def _counts_after(self, base: IcebergMetadata, data: Sequence[IcebergManifest], changes: Changes) -> Counts:
         added, removed = changes.added.values(), changes.removed.values()
@@ -385,17 +411,20 @@ class _Publication:
         counts.delete_files = sum(each.live_files for each in vectors)
         counts.position_deletes = sum(each.live_rows for each in vectors)
         content = _Content([*manifests, *vectors], "append", counts)
-        self._write(content, inherited, [], list(self._schemas.values()))
+        self._write(content, inherited, None, list(self._schemas.values()))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _write(self, content: _Content, inherited: Inherited, before: Sequence[Json], schemas: Sequence[Json]) -> None:
+    def _write(
+        self, content: _Content, inherited: Inherited, base: IcebergMetadata | None, schemas: Sequence[Json]
+    ) -> None:
         snapshot, manifests, row_ids = self._snapshot, content.manifests, None
         if self._version >= V3:
             manifests, given = with_row_ids(manifests, inherited.next_row_id)
             row_ids = inherited.next_row_id, given
         manifest_list = self._store.write_list(manifests)
         summary = content.counts.summary(content.operation, snapshot)
+        before = [] if base is None else base.snapshots
         snapshots = [*before, iceberg_snapshot(snapshot, summary, manifest_list, row_ids)]
         expired = expired_count(snapshots, snapshot.id, self._retained())
         state = TableState(
@@ -410,12 +439,13 @@ class _Publication:
             refs=_tags(self._table),
             updated_millis=time.time_ns() // 1_000_000,
         )
-        self._store.write_metadata(snapshot.id, state.metadata(snapshots[expired:]))
-        if not before:  # nothing of the metadata that was there is named any more
-            self._finish({name for name in self._names if is_avro_name(name)}, goes_on=False)
+        now = state.metadata(snapshots[expired:])
+        self._store.write_metadata(snapshot.id, now.to_bytes())
+        if base is None:  # nothing of the metadata that was there is named any more
+            self._finish({name for name in self._names if is_avro_name(name)}, now, None)
             return
         lists = [each["manifest-list"] for each in snapshots[: expired + 1]]
-        self._finish(lists)
+        self._finish(lists, now, base)
 
     def _retained(self) -> tuple[int, int, int]:
         kept: timedelta = self._options.value("snapshot.time-retained")
@@ -423,27 +453,28 @@ class _Publication:
         least, most = (int(self._options.value(f"snapshot.num-retained.{end}")) for end in ("min", "max"))
         return least, most, oldest
 
-    def _enter(self, *, goes_on: bool) -> None:
-        """Let the Hive metastore name this metadata, where the table's option asks for that."""
+    def _enter(self, metadata: IcebergMetadata, base: IcebergMetadata | None) -> None:
+        """Let Iceberg's catalog name this metadata, where the table's option asks for that."""
         entries, snapshot_id = hive_entries(self._table), self._snapshot.id
         if entries is not None:
-            before = self._store.spelled(snapshot_id - 1) if goes_on and snapshot_id - 1 in self._ids else None
+            before = None if base is None else self._store.spelled(snapshot_id - 1)
             where = self._store.spelled(snapshot_id).rsplit("/", 3)[0]
             entries.enter(self._table.latest.fields, self._store.spelled(snapshot_id), before, where)
+        _enter_rest(self._table, self._store, self._snapshot, metadata, base)
 
-    def _finish(self, unneeded: set[str] | list[str], *, goes_on: bool = True) -> None:
+    def _finish(self, unneeded: set[str] | list[str], metadata: IcebergMetadata, base: IcebergMetadata | None) -> None:
         """Say which metadata is the latest, then delete what nobody needs any more.
 
         Args:
             unneeded: names of files; or the manifest lists of expired snapshots, and that of the first that is left.
-            goes_on: whether this metadata has the snapshots of the one before.
+            metadata: that was written.
+            base: that of the snapshot before, whose snapshots this one has too.
         """
         snapshot_id = self._snapshot.id
-        latest = self._table.snapshots.latest()
-        if latest is None or latest.id != snapshot_id or commit_identity(latest) != commit_identity(self._snapshot):
+        if not _is_latest(self._table, self._snapshot):
             return  # another commit, or a rollback, was faster, and does the same for its own snapshot
         self._store.write_hint(snapshot_id)
-        self._enter(goes_on=goes_on)  # before the metadata that the entries still name is deleted
+        self._enter(metadata, base)  # before the metadata that the entries still name is deleted
         gone = {RETIRE_PENDING} & self._names
         gone |= {metadata_name(each) for each in self._ids if each > snapshot_id}
         if self._options.value("metadata.iceberg.delete-after-commit.enabled"):

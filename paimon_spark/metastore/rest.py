@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import CatalogServerError, OptionError, PaimonError, SchemaError, UnsupportedError
+from paimon_spark.errors import CatalogServerError, OptionError, PaimonError, SchemaError
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
 from paimon_spark.metastore.rest_client import RestClient
 from paimon_spark.metastore.rest_files import TokenFileIO
-from paimon_spark.metastore.rest_table import Served, ServedTable, catalog_root, object_name, schema_json
+from paimon_spark.metastore.rest_table import QUERY_AUTH, Served, ServedTable, catalog_root, object_name, schema_json
 from paimon_spark.spec.function import Function
 from paimon_spark.spec.view import View, ViewChange
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
 _DATA_TOKEN = "data-token.enabled"
-_QUERY_AUTH = "query-auth.enabled"
 
 
 @dataclass(frozen=True)
@@ -301,30 +300,14 @@ class RestHome(TableHome):
             served.is_external,
         )
         schema = served.schema
-        if schema.options.get(_QUERY_AUTH, "").strip().lower() == "true":
-            _check_free_of_limits(table, name)
-            schema = schema.with_options({**schema.options, _QUERY_AUTH: "false"})
+        if schema.options.get(QUERY_AUTH, "").strip().lower() == "true":
+            table = replace(table, is_governed=True)
+            table.check_free_of_limits()
+            schema = schema.with_options({**schema.options, QUERY_AUTH: "false"})
         options = dict(client.options)
         if options.get(_DATA_TOKEN, "").strip().lower() == "true":
             return Found(table, served.path, schema, options, TokenFileIO(table))
         return Found(table, served.path, schema, options)
-
-
-def _check_free_of_limits(table: ServedTable, name: str) -> None:
-    """Refuse a governed table of which the server hides rows or values (Java: ``TableQueryAuthResult``).
-
-    Raises:
-        UnsupportedError: it does.
-    """
-    answer = table.authorization()
-    limits = [key for key in ("filter", "columnMasking") if answer.get(key)]
-    if limits:
-        what = {"filter": "rows", "columnMasking": "values"}
-        raise UnsupportedError(
-            f"Table {name} is governed ('{_QUERY_AUTH}'), and its REST catalog hides "
-            f"{' and '.join(what[limit] for limit in limits)} of it from you, which is not supported. Read it with the "
-            "official connector, or ask for the right to read all of it."
-        )
 
 
 def _identifier(database: str, table: str) -> dict[str, Any]:

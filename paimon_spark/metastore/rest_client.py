@@ -12,7 +12,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -135,23 +135,47 @@ class RestClient:
         request = Request(method, resource, query, text)
         url = f"{uri}{resource}{'?' if query else ''}{urlencode(query)}"
         headers = {key[len(_HEADER) :]: value for key, value in self.options if key.startswith(_HEADER)}
-        for attempt in range(_RETRIES + 1):
-            answer, failure = _exchange(method, url, {**headers, **auth.headers(request)}, text)
-            last = attempt == _RETRIES
-            if answer is None:
-                if last or not _is_passing(failure, method):
-                    raise CatalogServerError(f"The REST catalog at {redact(uri)} gives no answer: {_why(failure)}.")
-                time.sleep(_pause(attempt, None))
-            elif answer.status_code in _RETRIED and not last:
-                _LOG.info("The REST catalog at %s is busy (HTTP %d).", redact(uri), answer.status_code)
-                time.sleep(_pause(attempt, answer.headers.get("Retry-After")))
-            else:
-                return _content(answer, redact(uri), secrets)
-        raise AssertionError("unreachable")
+
+        def signed() -> dict[str, str]:
+            return {**headers, **auth.headers(request)}
+
+        answer = answered(f"The REST catalog at {redact(uri)}", method, url, signed, text)
+        return _content(answer, redact(uri), secrets)
+
+
+def answered(
+    server: str, method: str, url: str, headers: Callable[[], Mapping[str, str]], text: str, *, option: str = "uri"
+) -> Any:
+    """The answer to a request, which is sent again where that may help.
+
+    Args:
+        server: what messages call it.
+        method: of HTTP.
+        url: with the parameters.
+        headers: of each attempt, for a signature says when it was made.
+        text: the body; empty for none.
+        option: that says where the server is.
+
+    Raises:
+        CatalogServerError: there is none.
+    """
+    for attempt in range(_RETRIES + 1):
+        answer, failure = _exchange(method, url, headers(), text)
+        last = attempt == _RETRIES
+        if answer is None:
+            if last or not _is_passing(failure, method):
+                raise CatalogServerError(f"{server} gives no answer: {_why(failure, option)}.")
+            time.sleep(_pause(attempt, None))
+        elif answer.status_code in _RETRIED and not last:
+            _LOG.info("%s is busy (HTTP %d).", server, answer.status_code)
+            time.sleep(_pause(attempt, answer.headers.get("Retry-After")))
+        else:
+            return answer
+    raise AssertionError("unreachable")
 
 
 def _exchange(method: str, url: str, headers: Mapping[str, str], text: str) -> tuple[Any, Exception | None]:
-    requests = _requests()
+    requests = requests_package()
     with _lock:
         session = _sessions.get((os.getpid(), requests.__name__))
         if session is None:
@@ -181,7 +205,8 @@ def _as_it_is(request: Any) -> Any:
     return request
 
 
-def _requests() -> Any:
+def requests_package() -> Any:
+    """The package, which an extra brings."""
     try:
         import requests
     except ImportError:
@@ -191,7 +216,7 @@ def _requests() -> Any:
 
 def _is_passing(failure: Exception | None, method: str) -> bool:
     """Whether a request that broke is sent again: not where the server is not there, nor where it may act twice."""
-    requests = _requests()
+    requests = requests_package()
     if method == "POST" or isinstance(failure, requests.exceptions.SSLError | requests.exceptions.Timeout):
         return False
     cause = failure.args[0] if failure is not None and failure.args else None
@@ -199,9 +224,9 @@ def _is_passing(failure: Exception | None, method: str) -> bool:
     return broken or isinstance(failure, requests.exceptions.ChunkedEncodingError)
 
 
-def _why(failure: Exception | None) -> str:
+def _why(failure: Exception | None, option: str) -> str:
     """Say what broke, without the address, which may hold what is secret."""
-    requests = _requests()
+    requests = requests_package()
     if isinstance(failure, requests.exceptions.Timeout):
         return f"nothing came for {int(_SECONDS)} seconds"
     if isinstance(failure, requests.exceptions.SSLError):
@@ -209,7 +234,7 @@ def _why(failure: Exception | None) -> str:
     if _is_passing(failure, "GET"):
         return "the connection broke"
     if isinstance(failure, requests.exceptions.ConnectionError):
-        return "it cannot be reached; see the option 'uri'"
+        return f"it cannot be reached; see the option '{option}'"
     return type(failure).__name__
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from paimon_spark.errors import CatalogServerError, CorruptTableError, SchemaError, TableNotFoundError
+from paimon_spark.errors import CatalogServerError, CorruptTableError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.metastore.metastore import TableHome
 from paimon_spark.spec.data_types import walk_fields
 from paimon_spark.spec.schema import TableSchema
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SCHEME = "rest://"
 MAIN = "main"
+QUERY_AUTH = "query-auth.enabled"
+_LIMITS = {"filter": "rows", "columnMasking": "values"}
 _WITHIN = ("SNAPSHOT", "TAG", "BRANCH", "COLUMN")
 """What a server may miss of a table that it has; any other 404 says that it does not have the table, as in Java."""
 
@@ -82,6 +84,8 @@ class ServedTable(TableHome):
     table_id: str
     path: str = field(compare=False)
     is_external: bool = False
+    is_governed: bool = field(default=False, compare=False)
+    """Whether the server may hide rows and values of it: it is asked with each latest snapshot."""
 
     @property
     def server(self) -> ServedTable:
@@ -118,7 +122,13 @@ class ServedTable(TableHome):
             self.client.post(*self._at(""), "replace", body={"schema": schema_json(schema)})
 
     def latest(self, branch: str) -> Snapshot | None:
-        """Return the latest snapshot."""
+        """Return the latest snapshot.
+
+        Raises:
+            UnsupportedError: the server hides rows or values of the table by now.
+        """
+        if self.is_governed:
+            self.check_free_of_limits()
         answer = self._of_snapshot(branch, "snapshot")
         found = None if answer is None else answer.get("snapshot")
         if isinstance(found, dict) and "snapshot" in found:  # TableSnapshot: with statistics next to it
@@ -197,10 +207,21 @@ class ServedTable(TableHome):
             answer = self.client.get(*self._at(""), "token")
         return dict(answer.get("token") or {}), float(answer.get("expiresAtMillis") or 0) / 1000
 
-    def authorization(self) -> dict[str, Any]:
-        """Return what the server says of a query of all columns: ``filter`` and ``columnMasking``."""
+    def check_free_of_limits(self) -> None:
+        """Refuse a governed table of which the server hides rows or values (Java: ``TableQueryAuthResult``).
+
+        Raises:
+            UnsupportedError: it does.
+        """
         with self._found(""):
-            return self.client.post(*self._at(""), "auth", body={"select": None})
+            answer = self.client.post(*self._at(""), "auth", body={"select": None})
+        hidden = [what for limit, what in _LIMITS.items() if answer.get(limit)]
+        if hidden:
+            raise UnsupportedError(
+                f"Table {self._name('')} is governed ('{QUERY_AUTH}'), and its REST catalog hides "
+                f"{' and '.join(hidden)} of it from you, which is not supported. Read it with the official connector, "
+                "or ask for the right to read all of it."
+            )
 
     def _at(self, branch: str) -> tuple[str, ...]:
         return ("databases", self.database, "tables", object_name(self.table, branch))

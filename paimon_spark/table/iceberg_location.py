@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.metastore.iceberg_hive import IcebergHive
-from paimon_spark.spec.iceberg.metadata import LOCATION, STORAGE, is_iceberg_name, is_shared
+from paimon_spark.metastore.iceberg_rest import IcebergRest
+from paimon_spark.spec.iceberg.metadata import (
+    DELETES,
+    LOCATION,
+    STORAGE,
+    VERSIONS_KEPT,
+    is_iceberg_name,
+    is_shared,
+)
 from paimon_spark.storage.confinement import confined
 from paimon_spark.table.paths import DATABASE_SUFFIX, MAIN_BRANCH, TablePaths
 from paimon_spark.table.schema_store import SchemaStore
@@ -37,11 +45,12 @@ def check_location(table: FileStoreTable) -> None:
 
     Raises:
         UnsupportedError: its option asks for a catalog, and the table is not in the directory of a database.
-        OptionError: no option says where Iceberg's Hive metastore is.
+        OptionError: no option says where Iceberg's Hive metastore or REST catalog is.
     """
     if publishes(table):
         catalog_directory(table.path, table.options)
         hive_entries(table)
+        rest_entry(table)
 
 
 def hive_entries(table: FileStoreTable) -> IcebergHive | None:
@@ -53,9 +62,27 @@ def hive_entries(table: FileStoreTable) -> IcebergHive | None:
     """
     if table.options.value(STORAGE) != "hive-catalog":
         return None
+    return IcebergHive.of(table.options.to_dict(), *_names(table))
+
+
+def rest_entry(table: FileStoreTable) -> IcebergRest | None:
+    """The table in Iceberg's REST catalog; None where its option asks for none.
+
+    Raises:
+        OptionError: no option says where the catalog is.
+        UnsupportedError: an option of the catalog cannot be obeyed.
+    """
+    options = table.options
+    if options.value(STORAGE) != "rest-catalog":
+        return None
+    kept = int(options.value(VERSIONS_KEPT)), bool(options.value(DELETES))
+    return IcebergRest.of(options.to_dict(), *_names(table), kept)
+
+
+def _names(table: FileStoreTable) -> tuple[str, str]:
+    """The database and the name of a table, by its directory."""
     database_path, _, name = table.path.rpartition("/")
-    database = database_path.rpartition("/")[2].removesuffix(DATABASE_SUFFIX)
-    return IcebergHive.of(table.options.to_dict(), database, name)
+    return database_path.rpartition("/")[2].removesuffix(DATABASE_SUFFIX), name
 
 
 def catalog_directory(root: str, options: CoreOptions) -> str | None:

@@ -14,6 +14,7 @@ from pyiceberg.table import StaticTable
 
 import paimon_spark
 from paimon_spark.arrow import ArrowTable
+from tests.support.iceberg_rest_server import IcebergRestServer
 
 pytestmark = pytest.mark.oracle
 
@@ -190,6 +191,27 @@ def deleted(table: ArrowTable) -> set[int]:
 def read_avro(path: str) -> list[Any]:
     with open(path.removeprefix("file:"), "rb") as file:
         return list(fastavro.reader(file))
+
+
+def test_java_goes_on_that_does_not_know_the_rest_catalog(oracle: Any, iceberg_rest: IcebergRestServer) -> None:
+    """Java's committer is in a module of its own, without which it writes the metadata, and the catalog waits."""
+    options = {"metadata.iceberg.storage": "rest-catalog", "metadata.iceberg.rest.uri": iceberg_rest.uri}
+    table = java_table(oracle, partition=["p"], options={"bucket": "-1", **options})
+
+    def there() -> list[int]:
+        found = iceberg_rest.table(Path(table.path).name, "iceberg")
+        assert found.current_snapshot().snapshot_id == len(found.snapshots())
+        return sorted(found.scan().to_arrow()["k"].to_pylist())
+
+    oracle.write(table.path, [(1, "java", "x", NESTED)])
+    table.append([row(2, "we")])
+    assert there() == [1, 2]
+    for k in (3, 4):
+        oracle.write(table.path, [(k, "java", "y", NESTED)])
+    assert there() == [1, 2]
+    table.append([row(5, "we", "y")])
+    assert there() == [1, 2, 3, 4, 5]
+    assert [each[0] for each in oracle.rows(table.path)] == there()
 
 
 def test_java_goes_on_where_our_metadata_is_missing_and_we_where_its_is(oracle: Any) -> None:

@@ -561,14 +561,19 @@ def test_governed_tables(catalog: FilesystemCatalog, proxy: RestProxy, limits: d
     governed = SCHEMA.with_options({"bucket": "1", "query-auth.enabled": "true"})
     assert isinstance(catalog, ServedCatalog)
     catalog.metastore.add_table("d", "g", governed, "")
+    told = dict(limits)
 
     def fault(method: str, path: str, pass_on: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
-        return (200, json.dumps(limits).encode()) if path.endswith("/auth") else pass_on()
+        return (200, json.dumps(told).encode()) if path.endswith("/auth") else pass_on()
 
     proxy.fault = fault
     if not limits:
-        insert(catalog.load_table("d", "g"), {1: 10})
-        assert rows_of(catalog.load_table("d", "g")) == {1: 10}
+        opened = catalog.load_table("d", "g")
+        insert(opened, {1: 10})
+        assert rows_of(opened) == {1: 10}
+        told["filter"] = ["{}"]  # by now
+        with pytest.raises(UnsupportedError, match=r"d\.g is governed .* hides rows"):
+            rows_of(opened)
         return
     hidden = "rows" if "filter" in limits else "values"
     with pytest.raises(UnsupportedError, match=rf"d\.g is governed \('query-auth\.enabled'\).* hides {hidden}"):

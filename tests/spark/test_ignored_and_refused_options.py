@@ -55,8 +55,8 @@ def test_ignored_options_are_reported_once(spark: SparkSession, path: Path, capl
     ("statement", "words"),
     [
         (
-            "CREATE TABLE t2 (k INT) TBLPROPERTIES ('bucket'='-1', 'metadata.iceberg.storage'='rest-catalog')",
-            "iceberg",
+            "CREATE TABLE t2 (k INT) TBLPROPERTIES ('bucket'='-1', 'orc.encrypt'='pii:k')",
+            "orc.encrypt",
         ),
         ("CREATE TABLE t2 (k INT) TBLPROPERTIES ('batch-scan-mode'='compact')", "batch-scan-mode"),
         ("CREATE TABLE t2 (k INT) TBLPROPERTIES ('lookup.async'='yes')", "Could not parse value 'yes'"),
@@ -79,5 +79,5 @@ def test_refused_options_are_refused_by_paths(spark: SparkSession, path: Path) -
     with pytest.raises(PySparkException, match=r"option 'consumer-id' = 'me' is not supported yet"):
         spark.read.format("paimon").option("consumer-id", "me").load(str(path))
     rows = spark.createDataFrame([(3, "c")], "k int, v string").write.format("paimon").mode("append")
-    with pytest.raises(PySparkException, match=r"option 'metadata.iceberg.storage' = 'rest-catalog' is not"):
-        rows.option("metadata.iceberg.storage", "rest-catalog").save(str(path))
+    with pytest.raises(PySparkException, match=r"option 'orc.encrypt' = 'pii:k' is not"):
+        rows.option("orc.encrypt", "pii:k").save(str(path))

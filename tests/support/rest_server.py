@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from conftest import absent
@@ -127,8 +128,16 @@ class RestProxy:
         return found
 
 
+class HasAddress(Protocol):
+    """A server that is reached by HTTP."""
+
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+
+
 @contextmanager
-def rest_proxy(server: RestServer) -> Iterator[RestProxy]:
+def rest_proxy(server: HasAddress) -> Iterator[RestProxy]:
     """Start a proxy before a server; it ends with the context."""
     target = urlsplit(server.uri)
 

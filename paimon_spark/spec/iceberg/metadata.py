@@ -29,7 +29,9 @@ VERSION_HINT: Final = "version-hint.text"
 RETIRE_PENDING: Final = "retire-pending"
 """Java writes it before a rollback: metadata of later snapshots may be left."""
 MAIN: Final = "main"
-_IDENTITY: Final = "paimon-commit-identity"
+COMMIT_IDENTITY: Final = "paimon-commit-identity"
+"""In the summary of a snapshot: which snapshot of Paimon it is."""
+"""Says in the summary of a snapshot which snapshot of Paimon it is."""
 _METADATA_NAME: Final = re.compile(r"v([0-9]{1,18})\.metadata\.json")
 _MANIFEST_NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-m[0-9]+\.avro")
 _LIST_NAME: Final = re.compile(r"snap-[0-9]+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.avro")
@@ -166,19 +168,24 @@ class IcebergMetadata:
         """
         if self.current["snapshot-id"] != snapshot.id:
             return False
-        identity = self.current["summary"].get(_IDENTITY)
+        identity = self.current["summary"].get(COMMIT_IDENTITY)
         if identity is None:
             return bool(self.current["timestamp-ms"] >= snapshot.time_millis)
         return bool(identity == commit_identity(snapshot))
 
-    def with_refs(self, snapshots: Sequence[Json], refs: Json, updated_millis: int) -> bytes:
-        """The bytes of this metadata with other tags and fewer snapshots."""
-        value = {**self.json, "last-updated-ms": updated_millis, "snapshots": list(snapshots), "refs": refs}
-        return json.dumps(value, ensure_ascii=False, default=str).encode()
+    def to_bytes(self) -> bytes:
+        """The bytes of the metadata file."""
+        return json.dumps(self.json, ensure_ascii=False, default=str).encode()
+
+    def with_refs(self, snapshots: Sequence[Json], refs: Json, updated_millis: int) -> IcebergMetadata:
+        """This metadata with other tags and fewer snapshots."""
+        return IcebergMetadata(
+            {**self.json, "last-updated-ms": updated_millis, "snapshots": list(snapshots), "refs": refs}
+        )
 
     def names_identity(self) -> bool:
         """Whether this says which snapshot it was made of."""
-        return _IDENTITY in self.current["summary"]
+        return COMMIT_IDENTITY in self.current["summary"]
 
     def total(self, key: str) -> int | None:
         """A number of the latest snapshot's summary; None where it is not there."""
@@ -230,7 +237,7 @@ class Counts:
         }
         reported = {key: str(max(0, count)) for key, count in counts.items()}
         given = {key: value for key, value in (snapshot.properties or {}).items() if value is not None}
-        return {"operation": operation, **reported, **given, _IDENTITY: commit_identity(snapshot)}
+        return {"operation": operation, **reported, **given, COMMIT_IDENTITY: commit_identity(snapshot)}
 
 
 def iceberg_snapshot(
@@ -289,8 +296,8 @@ class TableState:
     """Tags and the ids of their snapshots."""
     updated_millis: int
 
-    def metadata(self, snapshots: Sequence[Json]) -> bytes:
-        """The bytes of the metadata file; the last snapshot is the current one."""
+    def metadata(self, snapshots: Sequence[Json]) -> IcebergMetadata:
+        """The metadata; the last snapshot is the current one."""
         current = next(schema for schema in self.schemas if schema["schema-id"] == self.schema_id)
         ids = {field["name"]: field["id"] for field in current["fields"]}
         fields = [
@@ -319,7 +326,7 @@ class TableState:
         }
         if self.version >= V3:
             value["next-row-id"] = self.next_row_id
-        return json.dumps(value, ensure_ascii=False).encode()
+        return IcebergMetadata(value)
 
 
 def refs_of(tags: Mapping[str, int], snapshots: Iterable[Json]) -> Json:
@@ -362,19 +369,23 @@ def name_of(location: str, directory: str) -> str | None:
 
 def compare_schemas(known: Iterable[Json], ours: Mapping[int, Json]) -> bool:
     """Whether metadata has the schemas that the table has: a rollback may have given an id to another one."""
-    return all(each["schema-id"] not in ours or _plain(each) == _plain(ours[each["schema-id"]]) for each in known)
+    shared = ((each, ours[each["schema-id"]]) for each in known if each["schema-id"] in ours)
+    return all(plain_schema(theirs) == plain_schema(own) for theirs, own in shared)
 
 
-def _plain(schema: Any) -> Any:
+def plain_schema(schema: Any) -> Any:
+    """A schema, or a part of it, without what it says of nothing."""
     if isinstance(schema, dict):
-        return {key: _plain(value) for key, value in schema.items() if value is not None}
-    return [_plain(each) for each in schema] if isinstance(schema, list) else schema
+        return {key: plain_schema(value) for key, value in schema.items() if value is not None}
+    return [plain_schema(each) for each in schema] if isinstance(schema, list) else schema
 
 
 STORAGE: Final = "metadata.iceberg.storage"
 LOCATION: Final = "metadata.iceberg.storage-location"
 VERSION: Final = "metadata.iceberg.format-version"
 COMPRESSION: Final = "metadata.iceberg.manifest-compression"
+DELETES: Final = "metadata.iceberg.delete-after-commit.enabled"
+VERSIONS_KEPT: Final = "metadata.iceberg.previous-versions-max"
 CODECS: Final = {
     **{"snappy": "snappy", "zstd": "zstandard", "zstandard": "zstandard", "gzip": "deflate", "deflate": "deflate"},
     **{"none": "null", "null": "null", "uncompressed": "null"},
