@@ -22,7 +22,10 @@ STORAGES = ("table-location", "hadoop-catalog")
 WIDE = {"metadata.iceberg.format-version": "3", "deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"}
 
 
-@pytest.fixture(params=["s3", pytest.param("azure", marks=pytest.mark.thorough)], scope="module")
+@pytest.fixture(
+    params=["s3", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("azure", "gcs", "hdfs"))],
+    scope="module",
+)
 def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
     with store_server(request.param) as running:
         yield running

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from gcsfs.core import GCSFileSystem
+from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.table import StaticTable
 
 import paimon_spark
 from paimon_spark.arrow import ArrowTable
+from paimon_spark.storage.hdfs import open_hdfs
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.store_server import StoreServer
 
@@ -67,8 +70,17 @@ def store_table(table: ArrowTable) -> FileStoreTable:
     return load_table(table.path)
 
 
+class StoreFileIO(FsspecFileIO):
+    """pyiceberg's way to HDFS without a JVM, and to a server of GCS, which gcsfs would ask for more by gRPC."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        super().__init__(properties)
+        self._scheme_to_fs["hdfs"] = lambda given: open_hdfs(given["url"], {})
+        self._scheme_to_fs["gs"] = lambda given: GCSFileSystem("p", token="anon", endpoint_url=given["url"])
+
+
 def store_properties(server: StoreServer) -> dict[str, str]:
-    """What pyiceberg needs to reach a store: S3's or Azure's."""
+    """What pyiceberg needs to reach a store."""
     given = server.options
     if server.root.startswith("s3"):
         return {
@@ -77,6 +89,8 @@ def store_properties(server: StoreServer) -> dict[str, str]:
             "s3.secret-access-key": given["s3.secret-key"],
             "s3.region": given["s3.region"],
         }
+    if server.root.startswith(("gs", "hdfs")):
+        return {"url": server.url, "py-io-impl": f"{__name__}.{StoreFileIO.__name__}"}
     return {
         "adls.connection-string": given["fs.connection_string"],
         "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
