@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkException
 
@@ -26,6 +27,10 @@ _HINT = (
     "call spark.stop(), set the environment variable PYSPARK_PYTHON to a Python that has paimon_spark "
     "(os.environ['PYSPARK_PYTHON'] = …) and make the session anew"
 )
+FORMAT: Final = ""
+"""No name of a catalog."""
+_preparations: WeakKeyDictionary[Any, dict[str, Callable[[Any], None]]] = WeakKeyDictionary()
+"""What sessions that are made of a session are given, by the name of the catalog."""
 
 
 def register(spark: SparkSession) -> None:
@@ -72,7 +77,7 @@ def register(spark: SparkSession) -> None:
         explain_read_failures()
         install_stream_sinks()
         if install_format(spark):
-            follow_new_sessions(spark, register)
+            follow_new_sessions(spark, FORMAT, register)
 
 
 def _register(spark: SparkSession) -> None:
@@ -91,20 +96,37 @@ def _register(spark: SparkSession) -> None:
             raise
 
 
-def follow_new_sessions(spark: SparkSession, prepare: Callable[[SparkSession], None]) -> None:
-    """Let ``spark.newSession()`` give sessions that are prepared in the same way, and ``cloneSession()`` of Connect."""
+def preparations_of(spark: SparkSession) -> dict[str, Callable[[SparkSession], None]]:
+    """Return what prepares the sessions that are made of a session: by the name of the catalog that it registers."""
+    return _preparations.setdefault(spark, {})
+
+
+def follow_new_sessions(spark: SparkSession, name: str, prepare: Callable[[SparkSession], None]) -> None:
+    """Let ``spark.newSession()`` give sessions that are prepared in the same way, and ``cloneSession()`` of Connect.
+
+    Args:
+        spark: the session.
+        name: of the catalog, `FORMAT` for ``format("paimon")``: what was to prepare sessions by this name is replaced.
+        prepare: is called with each new session.
+    """
+    known = preparations_of(spark)
+    is_followed = bool(known)
+    known[name] = prepare
+    if is_followed:
+        return
     for method in ("newSession", "cloneSession"):
         plain = getattr(spark, method, None) if method == "newSession" or is_connect(spark) else None
         if plain is not None:
-            setattr(spark, method, _preparing(plain, prepare))
+            setattr(spark, method, _preparing(plain, known))
 
 
 def _preparing(
-    plain: Callable[..., SparkSession], prepare: Callable[[SparkSession], None]
+    plain: Callable[..., SparkSession], preparations: Mapping[str, Callable[[SparkSession], None]]
 ) -> Callable[..., SparkSession]:
     def new_session(*arguments: Any, **named: Any) -> SparkSession:
         new = plain(*arguments, **named)
-        prepare(new)
+        for prepare in list(preparations.values()):
+            prepare(new)
         return new
 
     return new_session

@@ -127,7 +127,11 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
 
         install_catalog(spark, name, str(warehouse), given, parser=parser)
         remember_catalog(spark, name, str(warehouse), given)
-    follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))
+
+    def prepare(new: SparkSession) -> None:
+        register_catalog(new, name, warehouse=warehouse, parser=parser, **options)
+
+    follow_new_sessions(spark, name, prepare)
 
 
 def _say(spark: SparkSession, name: str, warehouse: str, *, is_directory: bool) -> None:

@@ -1,4 +1,4 @@
-"""`register_catalog` on Spark Connect: the session's own methods, the notebook and acceptance cases, on one server."""
+"""`register_catalog` on Spark Connect: the session's own methods, and the notebook, on one server."""
 
 import subprocess
 import sys
@@ -12,7 +12,6 @@ from tests.support.rest_server import TOKEN, RestServer
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES = ("st_changelog", "st_continue", "st_modes")
 
 
 def output_of(*command: object) -> str:
@@ -33,9 +32,3 @@ def test_methods_of_the_session_name_paimon_tables(
 def test_the_notebook_shows_the_same_as_on_a_classic_session(connect: str) -> None:
     found = output_of("tests/readme/connect_notebook_program.py", connect, "examples/time_travel.ipynb")
     assert found == "done on pyspark.sql.connect.session\n"
-
-
-@pytest.mark.thorough
-def test_acceptance_cases_of_streams(connect: str) -> None:
-    files = (f"tests/acceptance/{case}.slt" for case in CASES)
-    assert output_of("tests/acceptance/run.py", "--remote", connect, *files) == "3 of 3 cases hold\n"

@@ -8,8 +8,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.hooks.session_contents import clone_follower
 from paimon_spark.spark.jvm.gateway import gateway_of
+from paimon_spark.spark.register import preparations_of
 from paimon_spark.spark.session.pyspark_members import java_state
 
 Run = Callable[[str], DataFrame]
@@ -65,8 +66,9 @@ def in_use(
         The path.
     """
     paimon_spark.register(spark)
-    gateway, state = gateway_of(spark), java_state(spark)
-    new_session, clone = spark.newSession, compat.CREATE_CLONE.get(gateway, state)
+    follower = clone_follower(gateway_of(spark), java_state(spark))
+    assert follower is not None
+    contents, preparations = follower.contents, dict(preparations_of(spark))
     paimon_spark.register_catalog(spark, catalog, warehouse=str(path))
     spark.sql(f"CREATE DATABASE {catalog}.{database}")
     if current:
@@ -77,5 +79,6 @@ def in_use(
     if current:
         spark.sql("USE spark_catalog.default")
     # each catalog that new sessions and streams are given takes them time
-    compat.CREATE_CLONE.set(gateway, state, clone)
-    spark.newSession = new_session  # type: ignore[method-assign]
+    follower.contents = contents
+    preparations_of(spark).clear()
+    preparations_of(spark).update(preparations)

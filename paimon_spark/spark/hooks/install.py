@@ -1,8 +1,6 @@
 """Installs the hooks of ``format("paimon")`` in a session and in its clones.
 
-Spark clones the session of a streaming query without the catalogs that were put into it: a hook puts them there.
-
-Another hook lets rows that Spark has cached (``cache()``, CACHE TABLE) be read again after this process has changed
+One of them lets rows that Spark has cached (``cache()``, CACHE TABLE) be read again after this process has changed
 their table. Spark does so after its own statements, for tables of the same name. It does not know of procedures,
 methods, `paimon_spark.sql`, saves by path, and of a table under another name. Other processes are not noticed: REFRESH
 TABLE.
@@ -10,8 +8,6 @@ TABLE.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,9 +18,10 @@ from paimon_spark.spark.catalog.row_write import rows_of_plan
 from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
 from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
+from paimon_spark.spark.hooks.session_contents import Contents, Hook, install_feature, is_whole, put_into
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
-from paimon_spark.spark.jvm.spark_errors import MISFITS, misfit_reason
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of
+from paimon_spark.spark.jvm.spark_errors import MISFITS
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.session.rows_at_hand import FINDERS
 from paimon_spark.table.watchers import WATCHERS
@@ -81,7 +78,7 @@ def install_rows_at_hand(gateway: Gateway, state: JavaObject) -> None:
     FINDERS[gateway.context] = partial(rows_of_plan, gateway)
 
 
-PLAN_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
+PLAN_HOOKS: tuple[Hook, ...] = (
     (features.INPUT_FILE_NAMES, java_rules.install_input_file_names),
     (features.LOCAL_ROWS, java_rules.LOCAL_ROWS),
     (features.VARIANT_PATHS, java_rules.VARIANT_PATHS),
@@ -97,7 +94,7 @@ PLAN_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.BUCKETED_SCANS, java_rules.install_bucketed_scans),
 )
 """What scans and writes of ours need in a session state, whether a catalog or ``format("paimon")`` plans them."""
-FORMAT_HOOKS = (
+FORMAT_HOOKS: tuple[Hook, ...] = (
     (features.FORMAT_PLANS, install_format_plans),
     (features.STREAM_COLUMNS, java_rules.STREAM_COLUMNS),
     *PLAN_HOOKS,
@@ -119,15 +116,10 @@ def install_format(spark: SparkSession) -> bool:
     if has_format_plans(gateway, state):
         return False
 
-    def install(session_state: JavaObject) -> None:
-        for feature, hook in FORMAT_HOOKS:
-            install_feature(gateway, feature, partial(hook, gateway, session_state))
-
     for feature in (features.PATH_TRAVEL, features.SMALL_BATCHES, features.STREAMS):
         is_whole(gateway, feature)
     install_feature(gateway, features.CACHED_RELATIONS, partial(watch_changes, gateway))
-    install(state)
-    install_feature(gateway, features.CLONES, lambda: follow_clones(gateway, state, install))
+    put_into(gateway, state, Contents(FORMAT_HOOKS))
     return True
 
 
@@ -136,61 +128,3 @@ def shuffles_saves(spark: SparkSession) -> bool:
     gateway = gateway_of(spark)
     lacking = features.missing_of(gateway, features.DISTRIBUTED_WRITES)
     return not lacking and has_format_plans(gateway, java_state(spark))
-
-
-def is_whole(gateway: Gateway, feature: features.Feature) -> bool:
-    """Return whether this Spark has all members of a feature; log which one it lacks."""
-    missing = features.missing_of(gateway, feature)
-    if missing:
-        features.note_loss(feature, f"there is no {', '.join(missing)}")
-    return not missing
-
-
-def install_feature(gateway: Gateway, feature: features.Feature, hook: Callable[[], None]) -> None:
-    """Install one feature, or log that the session goes without it."""
-    if not is_whole(gateway, feature):
-        return
-    try:
-        hook()
-    except MISFITS as error:
-        features.note_loss(feature, misfit_reason(error))
-
-
-def follow_clones(gateway: Gateway, state: JavaObject, install: Callable[[JavaObject], None]) -> None:
-    """Let clones of a session state be prepared in the same way."""
-    original = compat.CREATE_CLONE.get(gateway, state)
-    compat.CREATE_CLONE.set(gateway, state, CloningProxy(gateway, original, install))
-
-
-class CloningProxy(Proxy):
-    """Clones the state of a session as Spark does, and installs the hooks in the clone."""
-
-    interfaces = ("scala.Function2",)
-
-    def __init__(self, gateway: Gateway, original: JavaObject, install: Callable[[JavaObject], None]) -> None:
-        super().__init__(gateway)
-        self.original = original
-        self.install = install
-        self._installing: set[int] = set()
-
-    def apply(self, session: JavaObject, state: JavaObject) -> JavaObject:
-        """Called on the driver when a streaming query starts, or a DataFrame is cached."""
-        clone = self.original.apply(session, state)
-        thread = threading.get_ident()
-        if thread in self._installing:  # Spark 4.1 asks a session that is being cloned for its state: clones again
-            return clone
-        self._installing.add(thread)
-        try:
-            self.install(clone)
-        finally:
-            self._installing.discard(thread)
-        follow_clones(self.gateway, clone, self.install)
-        return clone
-
-    def curried(self) -> JavaObject:
-        """Return what Spark's own function returns."""
-        return self.original.curried()
-
-    def tupled(self) -> JavaObject:
-        """Return what Spark's own function returns."""
-        return self.original.tupled()

@@ -6,28 +6,28 @@ The format needs less (see `install`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.catalog.catalog import CatalogProxy
 from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
-from paimon_spark.spark.hooks.install import PLAN_HOOKS, follow_clones, install_feature, is_whole
+from paimon_spark.spark.hooks.install import PLAN_HOOKS
 from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.row_level import install_row_level
+from paimon_spark.spark.hooks.session_contents import Contents, Hook, is_whole, put_into
 from paimon_spark.spark.hooks.table_functions import install_functions
 from paimon_spark.spark.hooks.widened_writes import install_widened_merges, install_widened_writes
-from paimon_spark.spark.jvm import compat, features
+from paimon_spark.spark.jvm import features
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
-from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of
+from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.session.registered import remember_catalog
 from paimon_spark.spark.sql.table_definitions import keeps_format_tables
 from paimon_spark.table.catalog_views import keeps_functions, keeps_views
 from paimon_spark.table.metastore_catalog import open_catalog
 
-HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
+HOOKS: tuple[Hook, ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
     (features.ROW_FUNCTIONS, java_rules.install_row_functions),
     *PLAN_HOOKS,
@@ -56,7 +56,6 @@ def install_catalog(
     catalog = open_catalog(warehouse, options)
     proxy = CatalogProxy(gateway, name, catalog)
     remember_catalog(spark, name, catalog)
-    state, proxied = java_state(spark), java_proxy(proxy)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
     hooks = (*hooks, (features.VIEWS, java_rules.install_view_columns)) if keeps_views(catalog) else hooks
     if keeps_functions(catalog):
@@ -75,11 +74,5 @@ def install_catalog(
     ):
         is_whole(gateway, feature)
 
-    def install(session_state: JavaObject) -> None:
-        compat.CATALOGS.get(gateway, session_state.catalogManager()).put(name, proxied)
-        for feature, hook in hooks:
-            install_feature(gateway, feature, partial(hook, gateway, session_state))
-
-    install(state)
-    install_feature(gateway, features.CLONES, lambda: follow_clones(gateway, state, install))
+    put_into(gateway, java_state(spark), Contents(hooks, {name: java_proxy(proxy)}))
     return proxy

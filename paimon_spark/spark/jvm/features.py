@@ -118,7 +118,7 @@ WRITES = Feature(
 CLONES = Feature(
     "cloned sessions",
     "foreachBatch and cached frames do not know the catalog: register it in there",
-    (c.CREATE_CLONE,),
+    (c.CREATE_CLONE, c.PROXY_ID, c.PROXY_HANDLER),
 )
 TABLE_FUNCTIONS = Feature(
     "table functions", "there is no paimon_incremental_query: use the option incremental-between",
@@ -285,8 +285,7 @@ FEATURES = tuple(value for value in list(globals().values()) if isinstance(value
 
 def spark_version(gateway: Gateway) -> Version:
     """Return the version of Spark without its last part."""
-    major, minor = str(gateway.context.version).split(".")[:2]
-    return int(major), int(minor)
+    return gateway.spark_version
 
 
 def missing_members(gateway: Gateway) -> frozenset[str]:

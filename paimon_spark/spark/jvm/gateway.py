@@ -70,6 +70,12 @@ class Gateway:
         self._mapper: JavaObject = self.jvm.com.fasterxml.jackson.databind.ObjectMapper()
         start_callbacks(self.gateway)
 
+    @functools.cached_property
+    def spark_version(self) -> tuple[int, int]:
+        """The version of Spark without its last part."""
+        major, minor = str(self.context.version).split(".")[:2]
+        return int(major), int(minor)
+
     def strings(self, values: Iterable[str]) -> JavaObject:
         """A Java ``String[]``, in one call."""
         return self._mapper.readValue(json.dumps(list(values)), self.java_class("[Ljava.lang.String;"))

@@ -7,7 +7,6 @@ from typing import Any
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import java_list
 
 
 def add_rule(
@@ -53,8 +52,8 @@ def add_optimizer_rule(gateway: Gateway, state: JavaObject, java_class: str, *va
     Raises:
         Py4JError: this Spark lacks a class that the rule is made of.
     """
-    if optimizer_rule(state, java_class) is None:
-        methods = state.experimentalMethods()
+    methods = state.experimentalMethods()
+    if f"{java_class}@" not in str(methods.extraOptimizations()):
         rule = new_object(gateway, java_class, *values)
         getattr(methods, "extraOptimizations_$eq")(methods.extraOptimizations().appended(rule))
 
@@ -73,9 +72,3 @@ def add_strategy(gateway: Gateway, state: JavaObject, java_class: str) -> None:
     methods = state.experimentalMethods()
     if java_class not in str(methods.extraStrategies()):
         getattr(methods, "extraStrategies_$eq")(methods.extraStrategies().appended(new_object(gateway, java_class)))
-
-
-def optimizer_rule(state: JavaObject, java_class: str) -> JavaObject | None:
-    """Return the rule of that class that `add_optimizer_rule` has put into a session state."""
-    rules = java_list(state.experimentalMethods().extraOptimizations())
-    return next((rule for rule in rules if rule.getClass().getName() == java_class), None)
