@@ -46,8 +46,27 @@ class _SmallFiles:
         return _SmallFiles(dict(found), frozenset(columns.deleted()))
 
 
-_KNOWN: dict[tuple[str, int], _SmallFiles] = {}
-"""By the path of a manifest and the bytes below which a file is small; the oldest first."""
+class KeptSmallFiles:
+    """What manifests say, by their path and the bytes below which a file is small; the oldest goes first."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], _SmallFiles] = {}
+        self._size = 0
+
+    def get(self, key: tuple[str, int]) -> _SmallFiles | None:
+        """Return what a manifest says; None where that is not known."""
+        return self._kept.get(key)
+
+    def put(self, key: tuple[str, int], found: _SmallFiles) -> None:
+        """Keep what a manifest says, which nobody has kept."""
+        self._kept[key] = found
+        self._size += len(found)
+        with contextlib.suppress(KeyError, RuntimeError, StopIteration):  # another thread was quicker
+            while len(self._kept) > 1 and self._size > _MOST_KEPT:
+                self._size -= len(self._kept.pop(next(iter(self._kept))))
+
+
+_KNOWN = KeptSmallFiles()
 
 
 def partitions_to_join(table: FileStoreTable, partitions: Collection[bytes]) -> set[bytes]:
@@ -91,8 +110,6 @@ def _known(table: FileStoreTable, meta: ManifestFileMeta, small_bytes: int) -> _
     found = _KNOWN.get(key)
     if found is None:
         columns = ManifestColumns.concat(list(table.manifests.read_columns([meta], statistics=False)))
-        found = _KNOWN[key] = _SmallFiles.of(columns, small_bytes)
-        with contextlib.suppress(KeyError, RuntimeError, StopIteration):  # another thread was quicker
-            while len(_KNOWN) > 1 and sum(map(len, _KNOWN.values())) > _MOST_KEPT:
-                del _KNOWN[next(iter(_KNOWN))]
+        found = _SmallFiles.of(columns, small_bytes)
+        _KNOWN.put(key, found)
     return found
