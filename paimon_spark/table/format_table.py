@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError, OptionError, SchemaError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.data_types import CharType, VarCharType
 from paimon_spark.spec.partition_path import DEFAULT_PARTITION_NAME, escape_path_name, unescape_path_name
 from paimon_spark.spec.predicate import evaluate
 from paimon_spark.spec.schema import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE, create_schema, is_format_table
@@ -229,7 +230,7 @@ def format_schema(
 
     Raises:
         OptionError: a primary key is given, which such a table cannot have.
-        SchemaError: columns and partitions do not fit together.
+        SchemaError: columns and partitions do not fit together, or are more than a file of text has.
         UnsupportedError: the format is not supported.
     """
     check_format(format_name)
@@ -237,8 +238,19 @@ def format_schema(
         raise OptionError("A format table has no primary key: its rows are those of its files. Leave the option out.")
     names = {field.name.lower(): field.name for field in fields}
     keys = [names.get(key.lower(), key) for key in partition_keys]
+    if format_name == "text":
+        _check_line(fields, keys)
     own = {**options, TYPE: FORMAT_TABLE, FILE_FORMAT: format_name}
     return create_schema(fields, [], keys, own, comment)
+
+
+def _check_line(fields: Sequence[DataField], keys: Sequence[str]) -> None:
+    lines = [field.type for field in fields if field.name not in keys]
+    if len(lines) != 1 or not isinstance(lines[0], CharType | VarCharType):
+        raise SchemaError(
+            "A format table of text has one column of STRING, the line, and columns of partitions: give it that, or "
+            "another format."
+        )
 
 
 def _is_true(options: Mapping[str, str], key: str) -> bool:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import paimon_spark
+from paimon_spark.errors import PaimonError
 
 CHECKS: list[Callable[[], None]] = []
 spark: Any = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
@@ -304,6 +305,29 @@ def functions_of(database: str) -> None:
     fails(AnalysisException, "twice", lambda: spark.sql(f"SELECT {database}.twice(1)").collect())
 
 
+def files_of(database: str) -> None:
+    """Tables of plain files, which Spark's own sources on the server read and write."""
+    for kind in ("csv", "json", "orc", "parquet"):
+        name = f"{database}.of_{kind}"  # the server leaves the files of a table that is dropped
+        spark.sql(f"CREATE TABLE {name} (id INT, v STRING, p INT) USING {kind} PARTITIONED BY (p)")
+        spark.sql(f"INSERT INTO {name} VALUES (1, 'a', 1), (2, 'b', 2)")
+        more = spark.createDataFrame([(3, "c", 2)], "id int, v string, p int")
+        fails(PaimonError, "a format-table is by SQL", more.writeTo(name).append)
+        more.createOrReplaceTempView("more")
+        spark.sql(f"INSERT INTO {name} SELECT * FROM more")
+        equal(ids(name), [1, 2, 3])
+        spark.sql(f"INSERT OVERWRITE {name} PARTITION (p = 2) VALUES (4, 'd')")
+        equal(rows(spark.table(name).where("p = 2").select("v")), [("d",)])
+        spark.sql(f"TRUNCATE TABLE {name} PARTITION (p = 1)")
+        equal(ids(name), [4])
+        fails(Exception, "format-table", lambda name=name: spark.sql(f"DELETE FROM {name} WHERE id = 4"))
+        spark.sql(f"DROP TABLE {name}")
+    spark.sql(f"CREATE TABLE {database}.lines (line STRING) USING text")
+    spark.sql(f"INSERT INTO {database}.lines VALUES ('a, b')")
+    equal(rows(spark.table(f"{database}.lines")), [("a, b",)])
+    spark.sql(f"DROP TABLE {database}.lines")
+
+
 @check
 def a_catalog_of_a_server() -> None:
     """A REST catalog: its server has each commit."""
@@ -320,6 +344,7 @@ def a_catalog_of_a_server() -> None:
         equal(ids(f"served.c.{name}"), [1, 3])
     views_of("served.c")
     functions_of("served.c")
+    files_of("served.c")
     for name in ("t", "streamed"):
         spark.sql(f"DROP TABLE served.c.{name}")
     spark.sql("DROP DATABASE served.c")

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import paimon_spark
+from paimon_spark import PaimonTable
 from tests.support.rest_server import RestServer
-from tests.support.warehouses import FRONTS, Run, run_in_database, session_of_rest
+from tests.support.warehouses import FRONTS, Run, run_by, run_in_database, session_of_rest
 
 pytestmark = pytest.mark.spark
 FORMATS = ("csv", "json", "orc", "parquet")
@@ -83,6 +85,61 @@ def test_a_table_with_partitions(run: Run, name: str, session: SparkSession) -> 
     assert rows(run, "SELECT id, p FROM r.f.t") == [(3, 3), (5, 1)]
     run("INSERT OVERWRITE r.f.t VALUES (8, DATE '2026-01-02', 'z', 2)")
     assert rows(run, "SELECT id, p FROM r.f.t") == [(8, 2)]
+
+
+def test_a_table_of_text(run: Run) -> None:
+    run("CREATE TABLE r.f.t (line STRING, p INT) USING text PARTITIONED BY (p)")
+    run("INSERT INTO r.f.t VALUES ('a, b', 1), ('c', 2)")
+    run("INSERT INTO r.f.t VALUES ('d', 2)")
+    assert rows(run, "SELECT line FROM r.f.t WHERE p = 1") == [("a, b",)]
+    assert rows(run, "SELECT p, line FROM r.f.t") == [(1, "a, b"), (2, "c"), (2, "d")]
+    assert {file.suffix for file in location(run, "t").glob("p=*/part-*")} == {".txt"}
+    run("INSERT OVERWRITE r.f.t PARTITION (p = 2) VALUES ('e')")
+    assert rows(run, "SELECT line FROM r.f.t") == [("a, b",), ("e",)]
+    for columns in ("a STRING, b STRING", "a INT"):
+        with pytest.raises(Exception, match="one column of STRING"):
+            run(f"CREATE TABLE r.f.broken ({columns}) USING text")
+    assert [row.tableName for row in run("SHOW TABLES IN r.f").collect()] == ["t"]
+
+
+@of_catalog
+def test_what_else_opens_tables_refuses_them(run: Run, session: SparkSession, rest: RestServer) -> None:
+    run("CREATE TABLE r.f.t (id INT) USING csv")
+    run("INSERT INTO r.f.t VALUES (1)")
+    options = {key: text for key, text in rest.options().items() if key != "warehouse"}
+    for opened in (
+        lambda: PaimonTable.for_name(session, "r.f.t").to_df(),
+        lambda: paimon_spark.open_table("f.t", catalog="wh", **options).scan().to_arrow(),
+        lambda: session.read.format("paimon").options(**rest.options()).load("rest://wh/f.db/t").collect(),
+    ):
+        with pytest.raises(Exception, match=r"format.table"):
+            opened()
+
+
+@pytest.mark.parametrize("kind", ["filesystem", "jdbc", "hive"])
+def test_other_catalogs_refuse_them(
+    spark: SparkSession, kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    options = {"metastore": kind, "warehouse": str(tmp_path / "wh")}
+    if kind == "jdbc":
+        options["uri"] = f"jdbc:sqlite:{tmp_path}/catalog.db"
+    elif kind == "hive":
+        options["uri"] = request.getfixturevalue("hive").uri
+    found = spark.newSession()
+    paimon_spark.register_catalog(found, "o", **options)
+    paimon_spark.sql(found, "SELECT 1", catalog="o", **options)
+    found.sql("CREATE DATABASE o.no_files")
+    for front in FRONTS:
+        for definition, message in {
+            "(id INT) USING csv": "Provider 'csv' is not supported by a Paimon catalog",
+            "USING parquet AS SELECT 1 AS id": "Provider 'parquet' is not supported by a Paimon catalog",
+            "(line STRING) USING text": "Catalogs with 'metastore' = 'rest' keep tables of plain files",
+            "(id INT) TBLPROPERTIES ('type' = 'format-table')": "does not support format tables",
+        }.items():
+            with pytest.raises(Exception, match=message):
+                run_by(found, front)(f"CREATE TABLE o.no_files.t {definition}")
+    assert found.sql("SHOW TABLES IN o.no_files").collect() == []
+    found.sql("DROP DATABASE o.no_files")
 
 
 def test_directories_of_values_alone(run: Run) -> None:
