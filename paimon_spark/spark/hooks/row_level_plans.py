@@ -22,6 +22,7 @@ from paimon_spark.spark.jobs.row_deletions import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_expressions import aligned_assignments
 from paimon_spark.spark.jvm.plan_tables import OUTPUT, column_ids, java_list, scala_seq, with_field
+from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
@@ -261,9 +262,9 @@ class AnalyzedRows(MatchedRows):
         found = self._of_files[snapshot_id]
         if files is None:
             return found
-        plan = found._jdf
-        is_one = plan.col(FILE_PATH).isInCollection(self.target.gateway.string_list(files))
-        return DataFrame(plan.filter(is_one), found.sparkSession)
+        rows = java_frame(found)
+        is_one = rows.col(FILE_PATH).isInCollection(self.target.gateway.string_list(files))
+        return DataFrame(rows.filter(is_one), found.sparkSession)
 
     def columns_read(self) -> list[str]:
         """The columns that the condition and the new values name."""
