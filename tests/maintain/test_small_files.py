@@ -22,7 +22,7 @@ def test_a_manifest_is_counted_twice_however_many_are_kept(monkeypatch: pytest.M
     monkeypatch.setattr(small_files, "_MOST_KEPT", 20)
     kept = small_files.KeptSmallFiles()
     for number in range(100):
-        kept.put((f"m{number}", 1), Counted({("", 0, str(number)): (b"", 1)}, frozenset()))  # type: ignore[dict-item]
+        kept.put((f"m{number}", 1), Counted({("", 0, str(number)): (b"", 1)}, frozenset()))
     assert Counted.asked <= 200
     assert [number for number in range(100) if kept.get((f"m{number}", 1)) is not None] == list(range(90, 100))
 
@@ -31,5 +31,5 @@ def test_one_that_is_too_large_by_itself_is_kept_alone(monkeypatch: pytest.Monke
     monkeypatch.setattr(small_files, "_MOST_KEPT", 1)
     kept = small_files.KeptSmallFiles()
     for number in range(2):
-        kept.put((str(number), 1), small_files._SmallFiles({("", 0, "f"): (b"", 1)}, frozenset()))  # type: ignore[dict-item]
+        kept.put((str(number), 1), small_files._SmallFiles({("", 0, "f"): (b"", 1)}, frozenset()))
     assert (kept.get(("0", 1)) is None, kept.get(("1", 1)) is None) == (True, False)

@@ -133,7 +133,7 @@ def test_a_new_session_gets_each_catalog_once(
     made = list[str]()
     plain = register_catalog.register_catalog
 
-    def counting(spark: SparkSession, name: str, **options: str) -> None:
+    def counting(spark: SparkSession, name: str, **options: Any) -> None:
         made.append(name)
         plain(spark, name, **options)
 
