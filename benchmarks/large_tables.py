@@ -30,6 +30,7 @@ from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import fake_file, make_table, message
 
 FILES_A_PARTITION = 10
+_FILES_A_COMMIT = 20_000
 Step = Callable[[], object]
 
 
@@ -42,8 +43,12 @@ def _messages(table: FileStoreTable, files: int, each: int, name: str) -> list[o
 
 
 def _partitioned(path: Path, files: int, each: int = FILES_A_PARTITION) -> FileStoreTable:
+    """A table of so many files, of commits of at most 20,000."""
     table = make_table(path, partition=["dt"], bucket="-1", **{"write_only": "true"})
-    commit(table, _messages(table, files, each, "base"))
+    messages = _messages(table, files, each, "base")
+    step = max(1, _FILES_A_COMMIT // each)
+    for at in range(0, len(messages), step):
+        commit(table, messages[at : at + step])
     return load_table(str(path))
 
 

@@ -7,6 +7,7 @@ stream. Rows of one task keep the order in which they came.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -75,7 +76,7 @@ def pack_chunk(
     """
     for task, part in _parts(chunk, ids, len(targets)):
         for packed in packed_streams(part):
-            arrays = [pa.array([targets[task]], pa.int32()), pa.array([packed], pa.binary())]
+            arrays = [pa.array([targets[task]], pa.int32()), packed]
             yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_SCHEMA)
 
 
@@ -119,12 +120,17 @@ def _parts(
     yield from zip(filled, split_rows(rows, [positions[task] for task in filled]), strict=True)
 
 
-def packed_streams(rows: pa.Table) -> Iterator[memoryview]:
-    """Yield the rows as Arrow streams of some megabytes."""
+def packed_streams(rows: pa.Table) -> Iterator[pa.Array]:
+    """Yield the rows as Arrow streams of some megabytes, each the one value of an array."""
     size = max(_PACK_BYTES, _PACK_BYTES_OF_COLUMN * rows.num_columns)
     step = max(1, size * rows.num_rows // max(1, rows.nbytes))
     for start in range(0, rows.num_rows, step):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as stream:
             stream.write_table(rows.slice(start, step).combine_chunks())  # one batch, however small those of Spark are
-        yield memoryview(sink.getvalue())
+        yield one_binary(sink.getvalue())
+
+
+def one_binary(value: pa.Buffer) -> pa.Array:
+    """An array of one value, which is not copied; ``pa.array`` never lets go of the memory of a ``memoryview``."""
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(struct.pack("=ii", 0, value.size)), value])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections import defaultdict
 from dataclasses import replace
@@ -187,3 +188,17 @@ def test_rows_of_small_batches_are_packed_as_one(tmp_path: Path) -> None:
     batches = list(unpack_rows(packed))
     assert [batch.num_rows for batch in batches] == [3000]
     assert pa.Table.from_batches(batches).equals(data)
+
+
+@pytest.mark.parametrize("kind", ["fixed", "dynamic"])
+def test_memory_of_packed_rows_is_let_go(tmp_path: Path, kind: str) -> None:
+    """`pa.array` of a `memoryview` keeps its buffer for ever: a worker held all rows that it had ever packed."""
+    data = rows(200_000, 200_000)
+    plan, _ = planned(make(tmp_path, **KINDS[kind]), data, None)
+    before, packed = pa.total_allocated_bytes(), 0
+    for batch in pack_rows(plan, data.to_batches(max_chunksize=10_000), 0, range(TASKS)):
+        packed += batch.nbytes
+    del batch
+    gc.collect()
+    assert packed > 2 << 20
+    assert pa.total_allocated_bytes() - before < packed / 10

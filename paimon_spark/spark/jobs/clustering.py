@@ -18,7 +18,7 @@ from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.key_ranges import cut_buckets, most_rows_of_bucket
-from paimon_spark.write.packed_rows import ROWS, TASK, mapping_of, pack_rows
+from paimon_spark.write.packed_rows import ROWS, TASK, mapping_of, one_binary, pack_rows
 from paimon_spark.write.rows import RowMapping
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _keys(mapping: RowMapping, schema: pa.Schema, batches: Iterable[pa.RecordBat
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, keys.schema) as stream:
             stream.write_table(keys)
-        yield pa.RecordBatch.from_arrays([pa.array([memoryview(sink.getvalue())], pa.binary())], names=["keys"])
+        yield pa.RecordBatch.from_arrays([one_binary(sink.getvalue())], names=["keys"])
 
 
 def _row_bytes(schema: pa.Schema) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
@@ -180,12 +180,12 @@ def _send(
                 for packed in packed_streams(rows):
                     yield _sent(targets[task % len(targets)], unit, ranged, packed)
     except PaimonError as error:
-        yield _sent(targets[0], _FAILED, 0, pickle.dumps(error))
+        yield _sent(targets[0], _FAILED, 0, pa.array([pickle.dumps(error)], pa.binary()))
 
 
-def _sent(target: int, unit: int, ranged: int, value: Any) -> pa.RecordBatch:
+def _sent(target: int, unit: int, ranged: int, value: pa.Array) -> pa.RecordBatch:
     numbers = [pa.array([number], pa.int32()) for number in (target, unit, ranged)]
-    return pa.RecordBatch.from_arrays([*numbers, pa.array([value], pa.binary())], names=_SENT.names)
+    return pa.RecordBatch.from_arrays([*numbers, value], names=_SENT.names)
 
 
 def _write(
