@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -43,6 +44,31 @@ def test_views_and_sql(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_text_statements_know_the_catalogs_of_a_classic_session(spark: SparkSession, tmp_path: Path) -> None:
+    """`paimon_spark.sql` asked for the warehouse of the catalog ``paimon``, though the session had it."""
+    session = spark.newSession()
+    paimon_spark.register_catalog(session, "paimon", warehouse=str(tmp_path / "wh"))
+
+    def sql(statement: str) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row) for row in paimon_spark.sql(session, statement).collect())
+
+    sql("CREATE DATABASE paimon.db")
+    sql("CREATE TABLE paimon.db.t (id INT)")
+    sql("INSERT INTO paimon.db.t VALUES (1), (2)")
+    sql("ALTER TABLE paimon.db.t CREATE TAG two")
+    sql("DELETE FROM paimon.db.t WHERE id = 1")
+    assert sql("SELECT * FROM paimon.db.t VERSION AS OF 'two'") == [(1,), (2,)]
+    assert sql("CALL paimon.sys.compact(table => 'db.t')")[0][0] is True
+    assert [row[1] for row in sql("SHOW TABLES IN paimon.db")] == ["t"]
+    sql("USE paimon.db")
+    assert sql("SELECT * FROM t") == sql(f"SELECT * FROM paimon.`{tmp_path}/wh/db.db/t`") == [(2,)]
+    sql("USE spark_catalog")
+    sql("USE paimon")
+    assert (session.catalog.currentCatalog(), session.catalog.currentDatabase()) == ("paimon", "default")
+    sql("DROP TABLE paimon.db.t")
+    assert not session.catalog.tableExists("paimon.db.t")
+
+
 def test_threads_write_and_read_one_table(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     options = {"primary-key": "id", "bucket": "2", "write-only": "true"}

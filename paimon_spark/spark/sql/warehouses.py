@@ -42,6 +42,12 @@ class Warehouses:
     database: str = DEFAULT_DATABASE
     own_statements: bool = False
     """Whether the session's own methods (``spark.sql``, ``spark.table``, …) know the catalogs, on Spark Connect."""
+    of_spark: frozenset[str] = frozenset()
+    """Catalogs of a classic session, whose tables ``spark.sql`` finds."""
+
+    def means(self, name: str) -> bool:
+        """Whether a name that leads others is that of a catalog; the default catalog's, though it is not known yet."""
+        return name in self.catalogs or (name == DEFAULT_CATALOG and name not in self.of_spark)
 
     @property
     def current(self) -> FilesystemCatalog | None:
@@ -109,7 +115,7 @@ _lock = threading.Lock()
 def warehouses_of(spark: SparkSession) -> Warehouses:
     """Return the warehouses of a session."""
     with _lock:
-        return _states.get(spark, Warehouses())
+        return replace(_states.get(spark, Warehouses()), of_spark=frozenset(_catalogs.get(spark, ())))
 
 
 def add_warehouse(
@@ -197,10 +203,11 @@ def resolve(known: Warehouses, parts: Sequence[str]) -> TableName | None:
         AnalysisException: a catalog of ours is named, but no table of one can be (TABLE_OR_VIEW_NOT_FOUND).
         PaimonError: the default catalog is named, and its warehouse is not known.
     """
-    if len(parts) > 1 and (parts[0] in known.catalogs or parts[0] == DEFAULT_CATALOG):
+    if len(parts) == 2 and is_path_name(parts[1]) and (parts[0] in known.catalogs or parts[0] == DEFAULT_CATALOG):
+        named = known.catalogs.get(parts[0])
+        return TableName(parts[0], "", parts[1], parts[1], {} if named is None else named.options)
+    if len(parts) > 1 and known.means(parts[0]):
         catalog = known.catalogs.get(parts[0])
-        if len(parts) == 2 and is_path_name(parts[1]):
-            return TableName(parts[0], "", parts[1], parts[1], {} if catalog is None else catalog.options)
         if catalog is not None:
             if len(parts) != 3:
                 raise table_not_found(parts)
@@ -218,7 +225,7 @@ def resolve(known: Warehouses, parts: Sequence[str]) -> TableName | None:
 
 def is_explicit(known: Warehouses, parts: Sequence[str]) -> bool:
     """Whether a name starts with one of our catalogs, so that Spark cannot know it."""
-    return len(parts) > 1 and (parts[0] in known.catalogs or parts[0] == DEFAULT_CATALOG)
+    return len(parts) > 1 and known.means(parts[0])
 
 
 def resolve_text(known: Warehouses, text: str, catalog: str) -> TableName:

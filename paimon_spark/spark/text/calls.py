@@ -49,7 +49,7 @@ def run_call(context: Context, cursor: Cursor) -> DataFrame:
     cursor.expect("CALL")
     parts = cursor.name()
     catalog = parts[0] if len(parts) == 3 else context.known.catalog
-    ours = catalog in context.known.catalogs or catalog == DEFAULT_CATALOG
+    ours = context.known.means(catalog) or (len(parts) == 2 and catalog == DEFAULT_CATALOG)
     if not ours or len(parts) not in (2, 3) or parts[-2].lower() != SYSTEM_DATABASE:
         return context.spark_sql(text)
     procedure = find_procedure(parts[-1], namespace=parts[-2])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
 from paimon_spark.spark.sql.table_definitions import check_database_location
 from paimon_spark.spark.sql.warehouses import (
-    DEFAULT_CATALOG,
     SPARK_CATALOG,
     analysis_error,
     quoted,
@@ -44,8 +43,8 @@ def run_use(context: Context, cursor: Cursor) -> DataFrame | None:
         if len(parts) == 2:
             _database(known.catalogs[parts[0]], parts[0], database)
         use(context.spark, parts[0], database)
-    elif len(parts) == 1 and parts[0] == DEFAULT_CATALOG:
-        raise unknown_warehouse(DEFAULT_CATALOG)
+    elif len(parts) == 1 and known.means(parts[0]):
+        raise unknown_warehouse(parts[0])
     elif known.current is not None and parts[0] != SPARK_CATALOG and len(parts) == 1:
         _database(known.current, known.catalog, parts[0])
         use(context.spark, known.catalog, parts[0])
@@ -195,8 +194,8 @@ def named_database(context: Context, parts: Sequence[str]) -> tuple[FilesystemCa
     known = context.known
     if parts[0] in known.catalogs and len(parts) == 2:
         return known.catalogs[parts[0]], parts[0], parts[1]
-    if len(parts) == 2 and parts[0] == DEFAULT_CATALOG:
-        raise unknown_warehouse(DEFAULT_CATALOG)
+    if len(parts) == 2 and known.means(parts[0]):
+        raise unknown_warehouse(parts[0])
     if len(parts) != 1 or known.current is None:
         return None
     return known.current, known.catalog, parts[0]

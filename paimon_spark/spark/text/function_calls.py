@@ -30,7 +30,7 @@ from paimon_spark.spark.sql.functions import (
     temporary_function,
     whole_body,
 )
-from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, SPARK_CATALOG, Warehouses, unknown_warehouse
+from paimon_spark.spark.sql.warehouses import SPARK_CATALOG, Warehouses, unknown_warehouse
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.function_statements import calls_in, with_names, with_qualifier
 from paimon_spark.spark.text.context import Context
@@ -85,7 +85,7 @@ def _kept_name(context: Context, parts: Sequence[str]) -> _Name | None:
 def function_named(known: Warehouses, parts: Sequence[str]) -> _Name | None:
     """The catalog, database and name that a function's name means; None for one that can only be Spark's."""
     if len(parts) == 3:
-        if parts[0] == DEFAULT_CATALOG and parts[0] not in known.catalogs:
+        if parts[0] not in known.catalogs and known.means(parts[0]):
             raise unknown_warehouse(parts[0])
         return (parts[0], parts[1], parts[2]) if parts[0] in known.catalogs else None
     if len(parts) > 3 or known.current is None:
