@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -19,6 +19,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.spec.predicate import Always, And, Leaf, Not, Or, Predicate
 
 _INFIX = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>"}
+_MOST_TEXT = 1000
 _LIKE_PARTS = {"starts_with": ("", "%"), "ends_with": ("%", ""), "contains": ("%", "%")}
 
 
@@ -41,6 +42,28 @@ def filter_text(predicate: Predicate) -> str:
         case Leaf():
             return _leaf_text(predicate)
     raise ValueError(f"{type(predicate).__name__} is no predicate")
+
+
+def short_filter_text(predicate: Predicate) -> str:
+    """The condition as SQL, for people; an IN without values, which SQL cannot express, as the tree shows it."""
+    shown = _cut(predicate)
+    try:
+        text = filter_text(shown)
+    except ValueError:
+        text = str(shown)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+
+
+def _cut(predicate: Predicate) -> Predicate:
+    """A predicate without the literals that are not shown in any case: there may be very many."""
+    match predicate:
+        case Leaf():
+            return replace(predicate, literals=predicate.literals[:_MOST_TEXT])
+        case And() | Or():
+            return replace(predicate, children=tuple(map(_cut, predicate.children)))
+        case Not():
+            return replace(predicate, child=_cut(predicate.child))
+    return predicate
 
 
 def _leaf_text(leaf: Leaf) -> str:

@@ -104,6 +104,9 @@ def tables() -> None:
     equal(rows(spark.read.option("scan.tag-name", "first").table("lake.shop.t").where("id = 2")), [(2, "b")])
     equal([row.snapshot_id for row in spark.table("lake.shop.`t$snapshots`").collect()], [1, 2, 3, 4])
     equal(ids(f"lake.`{root}/wh/shop.db/t`"), [1, 2])
+    plan = spark.sql("EXPLAIN SELECT name FROM lake.shop.t VERSION AS OF 2 WHERE id = 2").head()[0]
+    said = "lake.shop.t columns=[id, name], filter=[`id` = 2], snapshot=2, files=2, splits=1"
+    equal(plan.partition("== Paimon Scans ==")[2].strip(), said)
     equal(rows(spark.table("lake.shop.t").select("name")), [("B",), ("a",)])
     fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table("lake.shop.none").collect())
     fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table("none").collect())

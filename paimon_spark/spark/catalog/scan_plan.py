@@ -23,9 +23,9 @@ from paimon_spark.read.variant_paths import Touched, shown_paths, with_paths
 from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
 from paimon_spark.spark.source.reader import PaimonReader, cores_here
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, all_of
+from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.sql_text import filter_text
+from paimon_spark.spec.sql_text import short_filter_text
 from paimon_spark.table.scan_metrics import ScanMetrics, measured_scan
 from paimon_spark.table.support import check_readable
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
     from paimon_spark.table.table import FileStoreTable
-
-_MOST_TEXT = 1000
 
 
 @dataclass(frozen=True)
@@ -269,9 +267,9 @@ class ScanPlan:
         if self.touched:
             parts.append(f"variants=[{shown_paths(self.touched)}]")
         if self.predicate is not None:
-            parts.append(f"filter=[{_text(self.predicate)}]")
+            parts.append(f"filter=[{short_filter_text(self.predicate)}]")
         if self.metadata_predicates:
-            parts.append(f"files=[{_text(all_of(self.metadata_predicates))}]")
+            parts.append(f"files=[{short_filter_text(all_of(self.metadata_predicates))}]")
         if self.only_partitions is not None:
             parts.append(f"partitions={len(self.only_partitions)}")
         if self.limit is not None:
@@ -309,28 +307,6 @@ def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -
 def partition_columns_last(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:
     """The columns in the order in which Spark's reader of files gives them."""
     return spark.StructType(sorted(struct.fields, key=lambda c: (c.name == FILE_PATH, c.name in partition_keys)))
-
-
-def _text(predicate: Predicate) -> str:
-    """A predicate as SQL; an IN without values, which SQL cannot express, as the tree shows it."""
-    shown = _cut(predicate)
-    try:
-        text = filter_text(shown)
-    except ValueError:
-        text = str(shown)
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
-
-
-def _cut(predicate: Predicate) -> Predicate:
-    """A predicate without the literals that are not shown in any case: there may be very many."""
-    match predicate:
-        case Leaf():
-            return replace(predicate, literals=predicate.literals[:_MOST_TEXT])
-        case And() | Or():
-            return replace(predicate, children=tuple(map(_cut, predicate.children)))
-        case Not():
-            return replace(predicate, child=_cut(predicate.child))
-    return predicate
 
 
 def _narrowed(data_type: t.DataType, shown: spark.DataType) -> t.DataType:

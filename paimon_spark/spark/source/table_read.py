@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, refuse_merged_splits
 from paimon_spark.read.metadata_pruning import prune_by_metadata
 from paimon_spark.read.row_views import ROWS
@@ -16,11 +17,13 @@ from paimon_spark.spark.source.reader import PaimonReader, cores_here
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.source.system_read import row_view_of
 from paimon_spark.spec.predicate import Leaf
+from paimon_spark.spec.sql_text import short_filter_text
 from paimon_spark.table.table import load_table, reopened
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
@@ -71,6 +74,28 @@ class TableRead:
         Raises:
             SchemaMismatchError: a column of `schema` is not in the table, or has another type there.
         """
+        plan, names, metadata = self._planned(schema)
+        if files is not None:
+            plan = prune_by_metadata(plan, [Leaf("in", FILE_PATH, tuple(files))])
+        refuse_merged_splits(plan.table, plan.splits, metadata)
+        return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
+
+    def describe(self, schema: StructType) -> str:
+        """For EXPLAIN: columns, the filter, the snapshot, the files that are left."""
+        plan, names, _ = self._planned(schema)
+        parts = [f"columns=[{', '.join(names)}]"]
+        if plan.residual is not None:
+            parts.append(f"filter=[{short_filter_text(plan.residual)}]")
+        source = self.scan.source
+        if isinstance(source, ChangeRange):
+            parts.append(f"changes={source.describe()}")
+        else:
+            parts.append(f"snapshot={'none' if source is None else source.id}")
+        files = {file.path for split in plan.splits for file in split.files}
+        return f"{', '.join(parts)}, files={len(files)}, splits={len(plan.splits)}"
+
+    def _planned(self, schema: StructType) -> tuple[ReadPlan, list[str], list[str]]:
+        """The plan of a read, the columns of its rows, and the metadata columns among them."""
         scan, condition = self.scan, self.request.filter
         names = match_columns([*scan.columns, *self.metadata], schema)
         own = {field.name for field in scan.columns}
@@ -78,10 +103,7 @@ class TableRead:
         predicate = None if condition is None else row_condition(condition, scan.columns, self.request.settings)
         columns = [name for name in names if name in own]
         plan = scan.select(columns=columns, predicate=predicate, parallelism=cores_here()).plan()
-        if files is not None:
-            plan = prune_by_metadata(plan, [Leaf("in", FILE_PATH, tuple(files))])
-        refuse_merged_splits(plan.table, plan.splits, metadata)
-        return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
+        return plan, names, metadata
 
 
 def opened_for(request: ReadRequest, opened: FileStoreTable | None) -> FileStoreTable:

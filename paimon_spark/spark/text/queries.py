@@ -247,7 +247,13 @@ class _Read:
         return (self.name.path, self.current, tuple(sorted(self.options.items())))
 
 
-def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str | None = None) -> DataFrame:
+Scans = list[tuple[TableName, dict[str, str]]]
+"""The tables of a query, each with the options of its read."""
+
+
+def run_query(
+    context: Context, cursor: Cursor, *, before: str = "", whole: str | None = None, scans: Scans | None = None
+) -> DataFrame:
     """Run a query, or a statement of Spark's that contains one.
 
     Args:
@@ -255,6 +261,7 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
         cursor: the tokens of the query.
         before: text of the statement before the query, such as EXPLAIN.
         whole: what Spark is given where no table is ours; `before` and the query without.
+        scans: takes what is read.
 
     Raises:
         UnsupportedError: it names a Paimon table and cannot be understood.
@@ -263,12 +270,12 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
     text, offset = cursor.source(), cursor.tokens[0].start if cursor.tokens else 0
     if cursor.sees("TABLE") and len(cursor.tokens) > 1:
         named = Cursor.of_query(f"SELECT * FROM {text[cursor.tokens[1].start - offset :]}")
-        return run_query(context, named, before=before, whole=whole or before + text)
+        return run_query(context, named, before=before, whole=whole or before + text, scans=scans)
     tokens = [Token(t.kind, t.text, t.start - offset, t.end - offset) for t in cursor.tokens]
     query, reads = _understood(context, text, tokens)
     if query is None or not reads:
         return context.spark_sql(whole or before + text)
-    frames = _frames(context, query, reads, tokens)
+    frames = _frames(context, query, reads, tokens, scans=scans)
     rewritten = escaped(before) + _rewritten(text, query, reads, list(frames), tokens)
     try:
         return context.spark_sql(rewritten, _named(frames))
@@ -417,7 +424,13 @@ def session_options(context: Context, name: TableName) -> dict[str, str]:
 
 
 def _frames(
-    context: Context, query: Query, reads: Sequence[_Read], tokens: Sequence[Token], *, pruned: bool = True
+    context: Context,
+    query: Query,
+    reads: Sequence[_Read],
+    tokens: Sequence[Token],
+    *,
+    pruned: bool = True,
+    scans: Scans | None = None,
 ) -> dict[tuple[Any, ...], DataFrame]:
     """Return a DataFrame for each table and version. A table that is named twice is read at one snapshot."""
     counts = Counter(read.key for read in reads)
@@ -444,6 +457,8 @@ def _frames(
             options |= columns_option(read.name.parts, fields, names, hidden)
             condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
             options |= {} if condition is None else {FILTER: condition}
+            if scans is not None:
+                scans.append((read.name, options))
         else:
             _check_system_table(read)
         if read.current is None:

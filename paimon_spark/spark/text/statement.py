@@ -14,7 +14,9 @@ from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import check_session
 from paimon_spark.spark.session.connect_views import keep_view, kept_views
 from paimon_spark.spark.session.session_settings import is_connect
-from paimon_spark.spark.source.source_options import refused_spark_table
+from paimon_spark.spark.source.data_source import PaimonDataSource
+from paimon_spark.spark.source.source_options import read_request, refused_spark_table
+from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
 from paimon_spark.spark.statements.copy_statements import is_copy
@@ -31,7 +33,7 @@ from paimon_spark.spark.text.functions import FUNCTION_WORDS, run_function
 from paimon_spark.spark.text.inserts import empty, run_insert, target
 from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.partition_clauses import truncate
-from paimon_spark.spark.text.queries import names_ours, run_query, with_temporary_views, write_options
+from paimon_spark.spark.text.queries import Scans, names_ours, run_query, with_temporary_views, write_options
 from paimon_spark.spark.text.views import VIEW_WORDS, run_view
 
 if TYPE_CHECKING:
@@ -209,8 +211,7 @@ def _before(rest: Cursor) -> str:
 def _explain(context: Context, cursor: Cursor) -> DataFrame | None:
     cursor.take_any("EXTENDED", "CODEGEN", "COST", "FORMATTED")
     if any(cursor.sees(word) for word in _QUERY_WORDS):
-        rest = cursor.rest()
-        return run_query(context, rest, before=_before(rest), whole=cursor.text)
+        return _explain_query(context, cursor.rest(), cursor.text)
     for words, evolves_schema in ((("MERGE", "INTO"), False), (_MERGE_WITH_SCHEMA_EVOLUTION, True)):
         if cursor.take(*words):
             return explain_merge_into(context, cursor.rest(), evolves_schema=evolves_schema)
@@ -219,6 +220,21 @@ def _explain(context: Context, cursor: Cursor) -> DataFrame | None:
             "EXPLAIN is for queries and MERGE where Paimon tables are named: explain the query alone"
         )
     return None
+
+
+def _explain_query(context: Context, cursor: Cursor, whole: str) -> DataFrame:
+    """Run EXPLAIN of a query; on Connect a line behind Spark's plan says what is read of each table."""
+    scans: Scans = []
+    plan = run_query(context, cursor, before=_before(cursor), whole=whole, scans=scans)
+    if not scans or not is_connect(context.spark):
+        return plan
+    lines = []
+    for name, options in scans:
+        source = PaimonDataSource({**name.options, **options, "path": name.path})
+        read = TableRead.of(read_request(source.options))
+        lines.append(f"{'.'.join(name.parts)} {read.describe(source.schema())}")
+    text = "\n".join([str(plan.collect()[0][0]).rstrip(), "", "== Paimon Scans ==", *lines, ""])
+    return context.spark.createDataFrame([(text,)], "plan STRING")
 
 
 def _create(context: Context, cursor: Cursor) -> DataFrame | None:
