@@ -131,15 +131,15 @@ def test_what_others_did_meanwhile(
 ) -> None:
     """Rows that were appended stay; where a file was taken out the statement is run again."""
     name = create(spark, "k INT, v STRING", "(1, 'a'), (2, 'b')")
-    plain = row_deletions.stored
+    plain = row_deletions.select_stored
     meanwhile: list[Callable[[], object]] = []
 
-    def between_the_passes(rows: DataFrame, names: Sequence[str]) -> list[Column]:
+    def between_the_passes(rows: DataFrame, names: Sequence[str], *more: Column) -> DataFrame:
         if meanwhile:
             meanwhile.pop()()
-        return plain(rows, names)
+        return plain(rows, names, *more)
 
-    monkeypatch.setattr(row_deletions, "stored", between_the_passes)
+    monkeypatch.setattr(row_deletions, "select_stored", between_the_passes)
     other = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
     late = spark.createDataFrame([(1, "late")], "k int, v string")
     meanwhile.append(lambda: other.append(late))
