@@ -24,11 +24,18 @@ _FIXED = 40 << 20
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's peak is read from /proc")
 def test_steps_of_ten_times_the_budget(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.task_memory", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    grown = {name: int(size) for name, size in (line.split(": ") for line in done.stdout.splitlines())}
-    assert len(grown) == 5
-    assert {name: size >> 20 for name, size in grown.items() if size > 2 * BUDGET + _FIXED} == {}
+    """When the allocator gives memory back is chance: a step is over the budget if it is so three times."""
+    over: set[str] | None = None
+    for turn in range(3):
+        command = [sys.executable, "-m", "tests.support.task_memory", str(tmp_path / f"{turn}")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        grown = {name: int(size) for name, size in (line.split(": ") for line in done.stdout.splitlines())}
+        assert len(grown) == 5
+        large = {f"{name}: {size >> 20} MB" for name, size in grown.items() if size > 2 * BUDGET + _FIXED}
+        over = {name.partition(":")[0] for name in large} & (over if over is not None else set(grown))
+        if not over:
+            break
+    assert not over, large
 
 
 _MB = 1 << 20
