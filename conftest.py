@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -121,17 +121,22 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield opened
 
 
+def _running(server: AbstractContextManager[Any], what: str) -> Iterator[Any]:
+    """A server, while the run lasts."""
+    with ExitStack() as started:
+        try:
+            opened = started.enter_context(server)
+        except (OSError, RuntimeError) as error:
+            absent(f"{what} ({' '.join(str(error).split())[:300]})")
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def rest() -> Iterator[Any]:
     """Java's server of REST catalogs (`tests/support/rest_server.py`), one for the whole run."""
     from tests.support.rest_server import rest_server
 
-    with ExitStack() as started:
-        try:
-            server = started.enter_context(rest_server())
-        except (OSError, RuntimeError) as error:
-            absent(f"Java's REST catalog server ({' '.join(str(error).split())[:200]})")
-        yield server
+    yield from _running(rest_server(), "Java's REST catalog server")
 
 
 @pytest.fixture(scope="session")
@@ -139,12 +144,7 @@ def iceberg_rest() -> Iterator[Any]:
     """Iceberg's REST catalog (`tests/support/iceberg_rest_server.py`), one for the whole run."""
     from tests.support.iceberg_rest_server import iceberg_rest_server
 
-    with ExitStack() as started:
-        try:
-            server = started.enter_context(iceberg_rest_server())
-        except (OSError, RuntimeError) as error:
-            absent(f"Iceberg's REST catalog ({' '.join(str(error).split())[:300]})")
-        yield server
+    yield from _running(iceberg_rest_server(), "Iceberg's REST catalog")
 
 
 @pytest.fixture(scope="session")
@@ -152,12 +152,7 @@ def hive() -> Iterator[Any]:
     """Hive's metastore (`tests/support/hive_server.py`), one for the whole run."""
     from tests.support.hive_server import hive_server
 
-    with ExitStack() as started:
-        try:
-            server = started.enter_context(hive_server())
-        except (OSError, RuntimeError) as error:
-            absent(f"Hive's metastore ({' '.join(str(error).split())[:300]})")
-        yield server
+    yield from _running(hive_server(), "Hive's metastore")
 
 
 @pytest.fixture(scope="module")

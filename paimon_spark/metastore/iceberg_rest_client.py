@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from paimon_spark.errors import CatalogServerError, OptionError, UnsupportedError
 from paimon_spark.metastore.rest_auth import encoded
-from paimon_spark.metastore.rest_client import answered, requests_package
+from paimon_spark.metastore.rest_client import answered, content, requests_package, shown_message
 from paimon_spark.storage.store_options import redact, secret_values
 
 PREFIX: Final = "metadata.iceberg.rest."
@@ -26,7 +26,6 @@ _REGISTER: Final = "/register"
 _FORM: Final = "application/x-www-form-urlencoded"
 _OF_TOKEN: Final = ("audience", "resource")
 _OF_AUTHORIZATION: Final = ("token", "credential", _AUTH_TYPE)
-_MOST_TEXT: Final = 1000
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
@@ -125,21 +124,13 @@ class IcebergRestClient:
 
     def _exchanged(self, method: str, url: str, headers: Mapping[str, str], text: str) -> dict[str, Any]:
         answer = answered(self.server, method, url, lambda: headers, text, option=f"{PREFIX}uri")
-        try:
-            found = answer.json() if answer.content else {}
-        except ValueError:
-            found = None
-        if 200 <= answer.status_code < 300:
-            if not isinstance(found, dict):
-                raise CatalogServerError(f"{self.server} gives an answer that is no JSON object.")
-            return found
-        reported = found.get("error") if isinstance(found, dict) else None
-        reported = reported if isinstance(reported, dict) else {}
-        message = " ".join(str(reported.get("message") or "").split())[:_MOST_TEXT].rstrip(".")
-        for secret in self._secrets:
-            message = message.replace(secret, "***")
-        raise CatalogServerError(
-            f"{self.server} refuses the request (HTTP {answer.status_code}){': ' if message else ''}{message}.",
+        return content(self.server, answer, lambda found: self._refusal(answer, found))
+
+    def _refusal(self, answer: Any, found: dict[str, Any]) -> CatalogServerError:
+        error = found.get("error")
+        reported = error if isinstance(error, dict) else {}
+        return CatalogServerError(
+            f"{self.server} refuses the request (HTTP {answer.status_code}){shown_message(reported, self._secrets)}.",
             answer.status_code,
             str(reported.get("type") or ""),
         )

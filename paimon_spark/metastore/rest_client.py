@@ -139,8 +139,9 @@ class RestClient:
         def signed() -> dict[str, str]:
             return {**headers, **auth.headers(request)}
 
-        answer = answered(f"The REST catalog at {redact(uri)}", method, url, signed, text)
-        return _content(answer, redact(uri), secrets)
+        server = f"The REST catalog at {redact(uri)}"
+        answer = answered(server, method, url, signed, text)
+        return content(server, answer, lambda found: _refusal(server, answer, found, secrets))
 
 
 def answered(
@@ -250,8 +251,13 @@ def _pause(attempt: int, reported: str | None) -> float:
     return seconds if seconds > 0 else min(2**attempt, _LONGEST_PAUSE) * (1 + random.random() / 10)
 
 
-def _content(answer: Any, uri: str, secrets: tuple[str, ...]) -> dict[str, Any]:
+def content(server: str, answer: Any, refusal: Callable[[dict[str, Any]], CatalogServerError]) -> dict[str, Any]:
     """What an answer holds.
+
+    Args:
+        server: what messages call it.
+        answer: of `answered`.
+        refusal: makes the error of what a refusal holds.
 
     Raises:
         CatalogServerError: it is a refusal, or no JSON.
@@ -262,19 +268,26 @@ def _content(answer: Any, uri: str, secrets: tuple[str, ...]) -> dict[str, Any]:
         found = None
     if 200 <= answer.status_code < 300:
         if not isinstance(found, dict):
-            raise CatalogServerError(f"The REST catalog at {uri} gives an answer that is no JSON object.")
+            raise CatalogServerError(f"{server} gives an answer that is no JSON object.")
         return found
-    reported = found if isinstance(found, dict) else {}
-    code = reported.get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else answer.status_code
+    raise refusal(found if isinstance(found, dict) else {})
+
+
+def shown_message(reported: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
+    """The message of a refusal, behind a colon; empty where there is none."""
     message = " ".join(str(reported.get("message") or "").split())[:_MOST_TEXT].rstrip(".")
     for secret in secrets:
         message = message.replace(secret, "***")
+    return f": {message}" if message else ""
+
+
+def _refusal(server: str, answer: Any, reported: dict[str, Any], secrets: tuple[str, ...]) -> CatalogServerError:
+    code = reported.get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else answer.status_code
     identifier = next((v for k, v in answer.headers.items() if "request-id" in k.lower()), "")
     request = f", request {identifier}" if identifier else ""
-    raise CatalogServerError(
-        f"The REST catalog at {uri} {_REFUSALS.get(status, 'refuses')} (HTTP {status}{request})"
-        f"{': ' if message else ''}{message}.",
+    return CatalogServerError(
+        f"{server} {_REFUSALS.get(status, 'refuses')} (HTTP {status}{request}){shown_message(reported, secrets)}.",
         status,
         str(reported.get("resourceType") or "").upper(),
     )

@@ -32,6 +32,13 @@ ReadSource = Snapshot | ChangeRange | None
 """What a read looks at: a snapshot (None: the table has none yet), or changes."""
 
 
+def describe_source(source: ReadSource) -> str:
+    """For EXPLAIN."""
+    if isinstance(source, ChangeRange):
+        return f"changes={source.describe()}"
+    return f"snapshot={'none' if source is None else source.id}"
+
+
 @dataclass(frozen=True, slots=True)
 class RowView:
     """One way to look at the rows of a table: the rows themselves, or a system table such as ``t$audit_log``."""

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as spark
 
-from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import FILE_PATH, METADATA_COLUMNS, metadata_fields, refuse_merged_splits
 from paimon_spark.read.metadata_pruning import prune_by_metadata, pruned_metadata_fields, row_id_predicate
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, resolve_source
+from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, describe_source, resolve_source
 from paimon_spark.read.variant_paths import Touched, shown_paths, with_paths
 from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
 from paimon_spark.spark.source.reader import PaimonReader, cores_here
@@ -274,10 +273,7 @@ class ScanPlan:
             parts.append(f"partitions={len(self.only_partitions)}")
         if self.limit is not None:
             parts.append(f"limit={self.limit}")
-        if isinstance(self.source, ChangeRange):
-            parts.append(f"changes={self.source.describe()}")
-        else:
-            parts.append(f"snapshot={'none' if self.source is None else self.source.id}")
+        parts.append(describe_source(self.source))
         return f"{', '.join(parts)}, files={len(self.file_names)}"
 
     def _read_fields(self) -> list[t.DataField]:

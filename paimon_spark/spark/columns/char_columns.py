@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
+from paimon_spark.spark.columns.types import CHAR_METADATA
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.sql_text import quoted_name
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from paimon_spark.spec.data_types import DataField
 
-_METADATA = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark keeps the declared type of a column that it shows as STRING (``CharVarcharUtils``)."""
 _STORED = "_paimon_stored"
 """A struct of the CHAR columns as the files hold them; no column of a table has a name that begins so."""
 
@@ -47,7 +46,7 @@ def padded_by_spark(struct: StructType, fields: Iterable[DataField]) -> StructTy
 
 def is_char(column: StructField) -> bool:
     """Whether a column of Spark's says that it is CHAR(n)."""
-    return str((column.metadata or {}).get(_METADATA, "")).startswith("char(")
+    return str((column.metadata or {}).get(CHAR_METADATA, "")).startswith("char(")
 
 
 def padded(rows: DataFrame, fields: Iterable[DataField]) -> DataFrame:
@@ -87,7 +86,7 @@ def pad(column: Column, length: int) -> Column:
 
 def _char(length: int) -> dict[str, str]:
     """Metadata by which Spark pads the literals that a column is compared with."""
-    return {_METADATA: f"char({length})"}
+    return {CHAR_METADATA: f"char({length})"}
 
 
 def _lengths(fields: Iterable[DataField]) -> dict[str, int]:

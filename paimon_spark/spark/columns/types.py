@@ -56,7 +56,7 @@ _FROM_SPARK: dict[type[spark.DataType], paimon.DataType] = {
     spark.VariantType: paimon.VariantType(),
 }
 
-_CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps CHAR(n) and VARCHAR(n) of a column it shows as STRING
+CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps CHAR(n) and VARCHAR(n) of a column it shows as STRING
 _BINARY_ORDER = "UTF8_BINARY"
 _CHAR_PATTERN = re.compile(r"(char|varchar)\((\d+)\)")
 
@@ -143,7 +143,7 @@ def from_spark_type(data_type: spark.DataType, *, nullable: bool, where: str) ->
 def from_spark_field(field: spark.StructField, *, where: str = "") -> paimon.DataField:
     """A column to create: its type, nullability and comment; field id -1."""
     data_type = from_spark_type(field.dataType, nullable=field.nullable, where=f"{where}{field.name}")
-    text = (field.metadata or {}).get(_CHAR_METADATA)
+    text = (field.metadata or {}).get(CHAR_METADATA)
     match = _CHAR_PATTERN.fullmatch(text) if isinstance(text, str) else None
     if match and isinstance(field.dataType, spark.StringType):
         kind = paimon.CharType if match[1] == "char" else paimon.VarCharType

@@ -18,6 +18,7 @@ from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
 from paimon_spark.spark.catalog.frames import relation_at
 from paimon_spark.spark.catalog.partition_management import catalyst_row
+from paimon_spark.spark.columns.types import CHAR_METADATA
 from paimon_spark.spark.jobs.row_deletions import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_expressions import aligned_assignments
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _NUMBER = "_paimon_partition"
-_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
-"""In the metadata of a column of CHAR or VARCHAR."""
 _TRACKED = (ROW_ID.name, SEQUENCE_NUMBER.name)
 
 
@@ -185,7 +184,7 @@ class Target:
     def _padded(self, relation: JavaObject) -> tuple[JavaObject, dict[str, JavaObject]]:
         """The table with its CHAR columns padded, and those columns as the table holds them, by name."""
         pads = compat.SQL_CONF.of(self.gateway).get().readSideCharPadding()
-        if not pads or _DECLARED not in relation.schema().json():
+        if not pads or CHAR_METADATA not in relation.schema().json():
             return relation, {}
         utils = compat.CHAR_COLUMNS.of(self.gateway)
         raw: dict[str, JavaObject] = {}

@@ -6,13 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, refuse_merged_splits
 from paimon_spark.read.metadata_pruning import prune_by_metadata
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.table_scan import TableScan
-from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.source.read_columns import match_columns
+from paimon_spark.read.table_scan import TableScan, describe_source
+from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.source.read_columns import match_columns, read_columns
 from paimon_spark.spark.source.reader import PaimonReader, cores_here
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.source.system_read import row_view_of
@@ -80,17 +79,13 @@ class TableRead:
         refuse_merged_splits(plan.table, plan.splits, metadata)
         return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
 
-    def describe(self, schema: StructType) -> str:
+    def describe(self) -> str:
         """For EXPLAIN: columns, the filter, the snapshot, the files that are left."""
-        plan, names, _ = self._planned(schema)
+        plan, names, _ = self._planned(to_spark_struct(read_columns(self.fields(), self.request.columns)))
         parts = [f"columns=[{', '.join(names)}]"]
         if plan.residual is not None:
             parts.append(f"filter=[{short_filter_text(plan.residual)}]")
-        source = self.scan.source
-        if isinstance(source, ChangeRange):
-            parts.append(f"changes={source.describe()}")
-        else:
-            parts.append(f"snapshot={'none' if source is None else source.id}")
+        parts.append(describe_source(self.scan.source))
         files = {file.path for split in plan.splits for file in split.files}
         return f"{', '.join(parts)}, files={len(files)}, splits={len(plan.splits)}"
 

@@ -56,6 +56,7 @@ from paimon_spark.spark.text.format_tables import rows_of_files
 from paimon_spark.spark.text.function_calls import with_functions
 from paimon_spark.spark.text.view_rows import rows_of_view, view_named
 from paimon_spark.spec.sql_text import quoted_name
+from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.time_travel import has_time_travel
 
 if TYPE_CHECKING:
@@ -247,8 +248,8 @@ class _Read:
         return (self.name.path, self.current, tuple(sorted(self.options.items())))
 
 
-Scans = list[tuple[TableName, dict[str, str]]]
-"""The tables of a query, each with the options of its read."""
+Scans = list[tuple[TableName, FileStoreTable, dict[str, str]]]
+"""The tables of a query, opened, each with the options of its read."""
 
 
 def run_query(
@@ -458,7 +459,7 @@ def _frames(
             condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
             options |= {} if condition is None else {FILTER: condition}
             if scans is not None:
-                scans.append((read.name, options))
+                scans.append((read.name, table, options))
         else:
             _check_system_table(read)
         if read.current is None:

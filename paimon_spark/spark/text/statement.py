@@ -14,7 +14,6 @@ from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import check_session
 from paimon_spark.spark.session.connect_views import keep_view, kept_views
 from paimon_spark.spark.session.session_settings import is_connect
-from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.source_options import read_request, refused_spark_table
 from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
@@ -229,10 +228,9 @@ def _explain_query(context: Context, cursor: Cursor, whole: str) -> DataFrame:
     if not scans or not is_connect(context.spark):
         return plan
     lines = []
-    for name, options in scans:
-        source = PaimonDataSource({**name.options, **options, "path": name.path})
-        read = TableRead.of(read_request(source.options))
-        lines.append(f"{'.'.join(name.parts)} {read.describe(source.schema())}")
+    for name, table, options in scans:
+        read = TableRead.of(read_request({**name.options, **options, "path": name.path}), table)
+        lines.append(f"{'.'.join(name.parts)} {read.describe()}")
     text = "\n".join([str(plan.collect()[0][0]).rstrip(), "", "== Paimon Scans ==", *lines, ""])
     return context.spark.createDataFrame([(text,)], "plan STRING")
 

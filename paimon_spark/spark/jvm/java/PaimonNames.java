@@ -1,4 +1,3 @@
-import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -7,7 +6,6 @@ import java.util.Map;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.internal.SessionState;
-import py4j.reflection.PythonProxyHandler;
 
 /** What the name of a table means in a session, in one answer. */
 public final class PaimonNames {
@@ -23,18 +21,9 @@ public final class PaimonNames {
         }
         Map found = new HashMap();
         found.put("catalog", catalog.name());
-        found.put("id", idOf(catalog));
+        found.put("id", PaimonProxy.idOf(catalog));
         found.put("namespace", namespace);
         found.put("name", parts.isEmpty() ? "" : parts.get(parts.size() - 1));
         return PaimonProxy.json(found);
-    }
-
-    private static String idOf(Object catalog) throws Exception {
-        if (!PaimonProxy.isOurs(catalog)) {
-            return null;
-        }
-        java.lang.reflect.Field id = PythonProxyHandler.class.getDeclaredField("id");
-        id.setAccessible(true);
-        return (String) id.get(Proxy.getInvocationHandler(catalog));
     }
 }

@@ -24,6 +24,7 @@ public final class PaimonProxy extends PythonProxyHandler {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Map CLASSES = new HashMap();
 
+    private final String id;
     private final Gateway gateway;
     private final String text;
     private final Map answers;
@@ -37,6 +38,7 @@ public final class PaimonProxy extends PythonProxyHandler {
 
     private PaimonProxy(String id, Gateway gateway, Map described, Object[] kept) {
         super(id, gateway);
+        this.id = id;
         this.gateway = gateway;
         this.text = (String) described.get("text");
         this.answers = (Map) described.get("answers");
@@ -185,6 +187,11 @@ public final class PaimonProxy extends PythonProxyHandler {
     /** What Python has said in advance. */
     Object said(String name) {
         return answers.get(name);
+    }
+
+    /** The id of the Python object behind a proxy of ours; null for other objects. */
+    static String idOf(Object object) {
+        return isOurs(object) ? ((PaimonProxy) Proxy.getInvocationHandler(object)).id : null;
     }
 
     /** Whether an object is one of ours. */
