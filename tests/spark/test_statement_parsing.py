@@ -4,7 +4,7 @@ import pytest
 
 from paimon_spark.spark.statements.cursor import Cursor, tokenize
 from paimon_spark.spark.statements.query_trees import Comparison, NotUnderstoodError, Value, filter_option, read_query
-from paimon_spark.spark.text.queries import version_clauses, without_clauses
+from paimon_spark.spark.statements.version_clauses import version_clauses, without_clauses
 from paimon_spark.spec.data_types import (
     BigIntType,
     BooleanType,

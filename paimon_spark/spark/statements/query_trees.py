@@ -10,7 +10,7 @@ taken only where both sides are of one kind, and nothing depends on casts, time 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,14 +36,20 @@ class TableReference:
     """None where the query gives none; then its columns are qualified by the table's own name."""
     comparisons: tuple[Comparison, ...]
     """Comparisons of its columns with literals that every row must pass which the query uses of it."""
+    scope: int | None = None
+    """The number of the SELECT whose FROM names it; None outside of any."""
 
 
 @dataclass(frozen=True, slots=True)
 class QualifiedColumn:
-    """A column written with its table and more: the names, and where each begins and ends."""
+    """A column, or a star, written with its table: the names, and where each begins and ends."""
 
     names: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
+    is_star: bool = False
+    """Whether all columns are meant, so that all names are the table's."""
+    scopes: tuple[int, ...] = ()
+    """The numbers of the SELECTs around it, the innermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +79,9 @@ def read_query(text: str) -> Query:
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise NotUnderstoodError("it is not one query")
     tree = trees[0]
-    tables = tuple(reference for node in tree.find_all(exp.Table) if (reference := _reference(node)) is not None)
-    columns = tuple(column for node in tree.find_all(exp.Column) if (column := _qualified(node)) is not None)
+    selects = {id(select): number for number, select in enumerate(tree.find_all(exp.Select))}
+    tables = tuple(table for node in tree.find_all(exp.Table) if (table := _reference(node, selects)) is not None)
+    columns = tuple(column for node in tree.find_all(exp.Column) if (column := _qualified(node, selects)) is not None)
     return Query(tables, columns, _names_all_columns(tree))
 
 
@@ -120,7 +127,14 @@ def _column_of_alias(node: Any) -> tuple[str, str] | None:
     return node.table, node.name
 
 
-def _reference(node: Any) -> TableReference | None:
+def _scopes(node: Any, selects: Mapping[int, int]) -> Iterator[int]:
+    """The numbers of the SELECTs around a node, the innermost first."""
+    while (node := node.parent) is not None:
+        if id(node) in selects:
+            yield selects[id(node)]
+
+
+def _reference(node: Any, selects: Mapping[int, int]) -> TableReference | None:
     parts = [part for part in (node.args.get("catalog"), node.args.get("db"), node.this) if part]
     if not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in parts):
         return None  # a function, IDENTIFIER(…), a name of more than three parts
@@ -129,7 +143,8 @@ def _reference(node: Any) -> TableReference | None:
     alias = node.args.get("alias")
     name = alias.name if alias is not None and alias.name else None
     start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
-    return TableReference(tuple(part.name for part in parts), start, end, name, tuple(_comparisons(node)))
+    names = tuple(part.name for part in parts)
+    return TableReference(names, start, end, name, tuple(_comparisons(node)), next(_scopes(node, selects), None))
 
 
 def _is_cte(node: Any) -> bool:
@@ -152,15 +167,18 @@ def _is_cte(node: Any) -> bool:
     return False
 
 
-def _qualified(node: Any) -> QualifiedColumn | None:
+def _qualified(node: Any, selects: Mapping[int, int]) -> QualifiedColumn | None:
     parts = [node.args.get(key) for key in ("catalog", "db", "table")]
     found = [part for part in parts if part is not None]
-    if len(found) < 2 or not all("start" in part.meta for part in found):
+    if not found or not all("start" in part.meta for part in found):
         return None
-    last = node.this if isinstance(node.this, exp.Identifier) and "start" in node.this.meta else None
-    found += [] if last is None else [last]
+    is_star = isinstance(node.this, exp.Star)
+    if isinstance(node.this, exp.Identifier) and "start" in node.this.meta:
+        found.append(node.this)
+    elif not is_star:
+        return None
     spans = tuple((part.meta["start"], part.meta["end"] + 1) for part in found)
-    return QualifiedColumn(tuple(part.name for part in found), spans)
+    return QualifiedColumn(tuple(part.name for part in found), spans, is_star, tuple(_scopes(node, selects)))
 
 
 def _names_all_columns(tree: Any) -> bool:

@@ -29,6 +29,9 @@ class Context:
     """Tables (by path) that the statement has opened."""
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     """DataFrames that queries name like tables, by names that no table has."""
+    qualifiers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names in `frames` that stand for a table's rows, which the outermost SELECT is over: what qualifies their
+    columns, the whole name of the table or an alias. The last part is their alias."""
     depth: int = 0
     """In how many views the statement is."""
     made: list[str] = field(default_factory=list)

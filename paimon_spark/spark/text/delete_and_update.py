@@ -16,12 +16,14 @@ from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
 from paimon_spark.spark.sql.row_changes import run_delete as delete
 from paimon_spark.spark.sql.row_changes import run_update as update
-from paimon_spark.spark.sql.warehouses import TableName, quoted
+from paimon_spark.spark.sql.warehouses import TableName
 from paimon_spark.spark.statements.cursor import Cursor, Kind
 from paimon_spark.spark.statements.expressions import Named
+from paimon_spark.spark.statements.qualifiers import Relation, path_without_qualifiers
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.queries import run_query, write_options
+from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,13 +47,14 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         AnalysisException: the table is not there, or the condition does not fit it.
         UnsupportedError: the table does not let single rows be deleted.
     """
-    name, source, alias = _target(context, cursor, "WHERE")
+    name, source, parts = _target(context, cursor, "WHERE")
     if name is None:
         return None
     refuse_system_table(name.path, name.system_table, "changed")
     refuse_older_state(write_options(context, name), where=SESSION_SAYS)
     condition = _condition(cursor)
     table = name.load()
+    alias = quoted_name(parts[-1])
     text = f"{ctes}SELECT * FROM {source} WHERE {condition}"
     narrowing = f"{ctes}SELECT * FROM {_ROWS} AS {alias} WHERE {condition}"
     matched = FrameRows(
@@ -59,8 +62,8 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         table,
         options={**name.options, "path": name.path},
         matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id, table), Cursor.of_query(text)),
-        marking=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
-        filtering=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
+        marking=lambda rows: _query_of(context, rows, parts, f"{ctes}{_marked(alias, condition)}"),
+        filtering=None if condition is None else lambda rows: _query_of(context, rows, parts, narrowing),
         named=Named.by(condition),
         condition=condition,
     )
@@ -81,15 +84,16 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         AnalysisException: the table is not there, or a value or the condition does not fit it.
         UnsupportedError: the table cannot be updated.
     """
-    name, source, alias = _target(context, cursor, "SET")
+    name, source, parts = _target(context, cursor, "SET")
     if name is None:
         return None
     refuse_system_table(name.path, name.system_table, "changed")
     refuse_older_state(write_options(context, name), where=SESSION_SAYS)
     cursor.expect("SET")
     table = name.load()
+    alias = quoted_name(parts[-1])
     assigned = cursor.until("WHERE")
-    values = dict(assignment(piece, table) for piece in assigned.split() or [assigned])
+    values = dict(assignment(piece, table, parts) for piece in assigned.split() or [assigned])
     condition = _condition(cursor)
     columns = ", ".join(f"({value}) AS {_SET}{number}" for number, value in enumerate(values.values()))
     where = "" if condition is None else f" WHERE {condition}"
@@ -104,7 +108,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         options={**name.options, "path": name.path},
         matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id, table), Cursor.of_query(text)),
         marking=lambda rows: _query_of(
-            context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
+            context, rows, parts, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
         ),
         filtering=None,
         named=Named.by(condition, *values.values()),
@@ -130,22 +134,22 @@ def _marked(alias: str, condition: str | None) -> str:
     return f"SELECT *, coalesce(({condition or 'true'}), false) AS {HIT} FROM {_ROWS} AS {alias}"
 
 
-def _query_of(context: Context, rows: DataFrame, text: str) -> DataFrame:
-    """Run a query in which the name `_ROWS` stands for rows."""
-    return run_query(replace(context, frames={_ROWS: rows}), Cursor.of_query(text))
+def _query_of(context: Context, rows: DataFrame, parts: tuple[str, ...], text: str) -> DataFrame:
+    """Run a query in which the name `_ROWS` stands for rows, whose columns are qualified by `parts`."""
+    return run_query(replace(context, frames={_ROWS: rows}, qualifiers={_ROWS: parts}), Cursor.of_query(text))
 
 
-def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | None, str, str]:
-    """Return the table, its name and alias as the statement writes them, and the alias."""
+def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | None, str, tuple[str, ...]]:
+    """Return the table, its name and alias as the statement writes them, and what qualifies its columns."""
     start = cursor.at
     parts = cursor.name()
     name = target(context, parts)
     if name is None:
-        return None, "", ""
+        return None, "", ()
     cursor.take("AS")
     alias = None if cursor.at_end() or cursor.sees(until) else cursor.identifier()
     written = cursor.since(start).source()
-    return name, written, quoted([alias or name.table])
+    return name, written, name.parts if alias is None else (alias,)
 
 
 def _condition(cursor: Cursor) -> str | None:
@@ -160,18 +164,22 @@ def _condition(cursor: Cursor) -> str | None:
     return condition.source()
 
 
-def assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], str]:
-    """Return the column, or the path of a field of a struct, and its new value as SQL."""
-    path = piece.name()
+def assignment(piece: Cursor, table: FileStoreTable, parts: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Return the column, or the path of a field of a struct, and its new value as SQL.
+
+    Args:
+        piece: what stands between two commas.
+        table: what is changed.
+        parts: what qualifies its columns: its whole name, or its alias.
+    """
+    own = Relation(parts, lambda: table.schema.field_names, parts[-1])
+    path = path_without_qualifiers(piece.name(), own)
     piece.expect("=")
     value = piece.rest()
     if not value.tokens:
         piece.fail("a value is expected")
-    own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
-    if not own and len(path) > 1:  # the alias, or the name of the table
-        path = path[1:]
-        own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
+    columns = [column for column in table.schema.fields if column.name.lower() == path[0].lower()]
     only = value.tokens[0] if len(value.tokens) == 1 else None
-    if only is not None and only.kind is Kind.WORD and only.text.upper() == "DEFAULT" and len(path) == 1 and own:
-        return path, inserted_default(own[0])
+    if only is not None and only.kind is Kind.WORD and only.text.upper() == "DEFAULT" and len(path) == 1 and columns:
+        return path, inserted_default(columns[0])
     return path, value.source()

@@ -31,7 +31,9 @@ from paimon_spark.spark.sql.merge import rules_of, run_frame_merge, strategy_of_
 from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge, GivenClause
 from paimon_spark.spark.sql.merge_strategy import Action
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
+from paimon_spark.spark.sql.warehouses import resolve
 from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
+from paimon_spark.spark.statements.qualifiers import Relation, with_aliases
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
 from paimon_spark.spark.table.pinned_sources import pinned_source
@@ -305,33 +307,42 @@ def _read_merge(
     session = write_options(context, name)
     refuse_older_state(session, where=SESSION_SAYS)
     rules = rules_of(session, evolves_schema=evolves_schema)
-    own = _alias(cursor, "USING") or name.table
+    given = _alias(cursor, "USING")
     cursor.expect("USING")
-    written, other = _source(_up_to(cursor, "ON"))
+    written, parts = _source(context, _up_to(cursor, "ON"))
     cursor.expect("ON")
     on = _up_to(cursor, "WHEN").source()
     if not on:
         cursor.fail("a condition is expected")
     table = name.load()
-    matched, not_matched, by_source = _clauses(cursor, table, own, strict=rules is None)
+    own = Relation(name.parts if given is None else (given,), lambda: own_columns, given or name.table)
+    own_columns = (*table.schema.field_names, *METADATA_COLUMNS)
+    matched, not_matched, by_source = _clauses(cursor, table, own.parts, strict=rules is None)
     handle = TableHandle(context.spark, name.path, name.options)
-    behind = f"FROM {written} AS {quoted_name(other)}"
+    behind = f"FROM {written}" + (f" AS {quoted_name(parts[0])}" if len(parts) == 1 else "")
+    alias = parts[-1]
+    if own.alias.lower() == alias.lower():
+        own, alias = replace(own, alias=f"{alias}_0"), f"{alias}_1"
+    columns = _columns(context, ctes, written, _metadata_named(rest, parts[-1]))
+    other = Relation(
+        parts, lambda: run_query(context, Cursor.of_query(f"{ctes}SELECT {columns} {behind}")).columns, alias
+    )
     lifted = SourceColumns(
         lambda text: run_query(context, Cursor.of_query(f"{ctes}SELECT ({text}) AS x {behind}")),
-        other,
-        own,
+        alias,
+        own.parts[-1],
         table.schema.field_names,
     )
-    on = lifted.condition(on)
-    matched, not_matched = lifted.clauses(matched), lifted.clauses(not_matched)
-    by_source = lifted.clauses(by_source, has_source=False)
-    columns = _columns(context, ctes, written, _metadata_named(rest, other))
+    on = with_aliases(lifted.condition(on), (own, other))
+    matched = _aliased(lifted.clauses(matched), own, other)
+    not_matched = _aliased(lifted.clauses(not_matched), other)
+    by_source = _aliased(lifted.clauses(by_source, has_source=False), own)
     text = f"{ctes}SELECT {columns}{lifted.shown} {behind}"
     statement = FrameMerge(
         table,
         partial(target_rows, handle, table),
         lambda at: pinned_source(run_query(reading(context, name, at), Cursor.of_query(text)), table, at),
-        (own, other),
+        (own.alias, other.alias),
         on,
         matched,
         not_matched,
@@ -346,17 +357,36 @@ def _alias(cursor: Cursor, until: str) -> str | None:
     return None if cursor.sees(until) else cursor.identifier()
 
 
-def _source(words: Cursor) -> tuple[str, str]:
-    """Return the source as the statement writes it, a table at a version or a query, and its alias."""
+def _aliased(clauses: Sequence[GivenClause], *relations: Relation) -> list[GivenClause]:
+    """The clauses with the aliases of both sides in place of their whole names."""
+    return [
+        replace(
+            clause,
+            condition=None if clause.condition is None else with_aliases(str(clause.condition), relations),
+            values=None
+            if clause.values is None
+            else {path: with_aliases(str(value), relations) for path, value in clause.values.items()},
+        )
+        for clause in clauses
+    ]
+
+
+def _source(context: Context, words: Cursor) -> tuple[str, tuple[str, ...]]:
+    """Return the source as the statement writes it, a table at a version or a query, and what qualifies its columns."""
     tokens = words.tokens
     if not tokens:
         words.fail("a table or a query is expected")
     named = tokens[-1].kind in (Kind.WORD, Kind.QUOTED) and len(tokens) > 1
     if named and tokens[-2].is_word("AS"):
-        return Cursor(words.text, tokens[:-2]).source(), tokens[-1].text
+        return Cursor(words.text, tokens[:-2]).source(), (tokens[-1].text,)
     if named and not tokens[-2].is_sign("."):
-        return Cursor(words.text, tokens[:-1]).source(), tokens[-1].text
-    return words.source(), "source" if words.sees("(") else words.name()[-1]
+        return Cursor(words.text, tokens[:-1]).source(), (tokens[-1].text,)
+    text = words.source()
+    if words.sees("("):
+        return text, ("source",)
+    parts = words.name()
+    name = resolve(context.known, parts)
+    return text, parts if name is None or (len(parts) == 1 and not name.exists()) else name.parts
 
 
 def _metadata_named(statement: str, alias: str) -> list[str] | None:
@@ -389,7 +419,7 @@ def _columns(context: Context, ctes: str, source: str, metadata: Sequence[str] |
 
 
 def _clauses(
-    cursor: Cursor, table: FileStoreTable, own: str, *, strict: bool
+    cursor: Cursor, table: FileStoreTable, own: tuple[str, ...], *, strict: bool
 ) -> tuple[list[GivenClause], list[GivenClause], list[GivenClause]]:
     """Return the WHEN clauses by their kind; `strict` where they can name no other columns than the table has."""
     found: tuple[list[GivenClause], list[GivenClause], list[GivenClause]] = ([], [], [])
@@ -424,7 +454,9 @@ def _up_to(cursor: Cursor, word: str) -> Cursor:
     return cursor.since(start)
 
 
-def _change(words: Cursor, table: FileStoreTable, own: str, strict: bool) -> tuple[Action, Mapping[str, str] | None]:
+def _change(
+    words: Cursor, table: FileStoreTable, own: tuple[str, ...], strict: bool
+) -> tuple[Action, Mapping[str, str] | None]:
     """Return what UPDATE or DELETE does; None for all columns by name."""
     if words.take("DELETE"):
         return Action.DELETE, None
@@ -433,9 +465,7 @@ def _change(words: Cursor, table: FileStoreTable, own: str, strict: bool) -> tup
         return Action.UPDATE, None
     values = {}
     for piece in words.rest().split():
-        path, value = assignment(piece, table)
-        if len(path) > 1 and path[0].lower() == own.lower() and not table.schema.has_field(path[0]):
-            path = path[1:]
+        path, value = assignment(piece, table, own)
         values[".".join(map(quoted_name, path)) if len(path) > 1 else _column(table, path[0], strict)] = value
     return Action.UPDATE, values
 

@@ -3,9 +3,7 @@
 Spark takes DataFrames as arguments of ``spark.sql``. On Connect they travel inside the query's own plan, on a classic
 session as temporary views that are gone once the query is analysed: nothing is left behind in either.
 
-Clauses behind a table's name (VERSION AS OF, TIMESTAMP AS OF, WITH ('option' = 'value')) are cut out of the text before
-it is parsed as SQL; blanks take their place, so that positions stay the same. Only the columns that a query can name
-are read.
+Only the columns that a query can name are read.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +41,7 @@ from paimon_spark.spark.sql.warehouses import (
     table_not_found,
 )
 from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
+from paimon_spark.spark.statements.qualifiers import Relation, replaced_qualifiers
 from paimon_spark.spark.statements.query_trees import (
     NotUnderstoodError,
     Query,
@@ -50,6 +49,7 @@ from paimon_spark.spark.statements.query_trees import (
     filter_option,
     read_query,
 )
+from paimon_spark.spark.statements.version_clauses import Clause, version_clauses, without_clauses
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.text.context import Context, escaped
 from paimon_spark.spark.text.format_tables import rows_of_files
@@ -65,116 +65,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.view import View
-
-
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
-_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "DATE")
-_OPERATORS = ("+", "-", "*", "/", "%", "||")
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """One clause behind a table's name."""
-
-    start: int
-    end: int
-    version: str | None = None
-    timestamp: str | None = None
-    """An expression that Spark can evaluate."""
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
-def version_clauses(text: str, tokens: Sequence[Token]) -> list[Clause]:
-    """Return the clauses of a query in their order."""
-    found: list[Clause] = []
-    cursor = Cursor(text, tokens)
-    while not cursor.at_end():
-        begin = cursor.at
-        try:
-            clause = _clause(cursor) if begin else None
-        except ParseException:  # the words mean something else, such as a column `version` with the alias `of`
-            clause = None
-        if clause is None:
-            cursor.at = begin + 1
-        else:
-            found.append(clause)
-    return found
-
-
-def without_clauses(text: str, clauses: Sequence[Clause]) -> str:
-    """Replace the clauses of a text by blanks."""
-    for clause in clauses:
-        text = text[: clause.start] + " " * (clause.end - clause.start) + text[clause.end :]
-    return text
-
-
-def _clause(cursor: Cursor) -> Clause | None:
-    first = cursor.tokens[cursor.at]
-    if cursor.sees("WITH", "("):
-        cursor.take("WITH")
-        options = cursor.properties()
-        return Clause(first.start, cursor.tokens[cursor.at - 1].end, options=options)
-    cursor.take("FOR")
-    if cursor.take("VERSION", "AS", "OF") or cursor.take("SYSTEM_VERSION", "AS", "OF"):
-        token = cursor.peek()
-        if token is None or token.kind not in (Kind.STRING, Kind.NUMBER):
-            cursor.fail("a number or a text is expected after VERSION AS OF")
-        cursor.at += 1
-        return Clause(first.start, token.end, version=token.text)
-    if cursor.take("TIMESTAMP", "AS", "OF") or cursor.take("SYSTEM_TIME", "AS", "OF"):
-        start = cursor.peek()
-        _expression(cursor)
-        last = cursor.tokens[cursor.at - 1]
-        assert start is not None
-        return Clause(first.start, last.end, timestamp=cursor.text[start.start : last.end])
-    return None
-
-
-def _expression(cursor: Cursor) -> None:
-    """Step over an expression of operands and operators."""
-    _operand(cursor)
-    while cursor.take_any(*_OPERATORS):
-        _operand(cursor)
-
-
-def _operand(cursor: Cursor) -> None:
-    while cursor.take_any("-", "+"):
-        pass
-    token = cursor.peek()
-    if token is None:
-        cursor.fail("an expression is expected")
-    if token.is_sign("("):
-        cursor.group()
-    elif cursor.take("INTERVAL"):
-        _interval(cursor)
-    elif token.is_word(*_TYPES) and (following := cursor.peek(1)) is not None and following.kind is Kind.STRING:
-        cursor.at += 2
-    elif token.kind in (Kind.STRING, Kind.NUMBER):
-        cursor.at += 1
-    elif token.is_sign(":"):
-        cursor.at += 2  # a named parameter
-    elif token.kind in (Kind.WORD, Kind.QUOTED):
-        cursor.name()
-        if cursor.sees("("):
-            cursor.group()
-    else:
-        cursor.fail("an expression is expected")
-
-
-def _interval(cursor: Cursor) -> None:
-    while True:
-        token = cursor.peek(1) if cursor.sees("-") or cursor.sees("+") else cursor.peek()
-        if token is None or token.kind not in (Kind.STRING, Kind.NUMBER):
-            return
-        cursor.take_any("-", "+")
-        cursor.at += 1
-        unit = cursor.peek()
-        if unit is None or not unit.is_word(*_UNITS, *(f"{name}S" for name in _UNITS)):
-            return
-        cursor.at += 1
-        if cursor.take("TO"):
-            cursor.at += 1
-            return
 
 
 _PATTERN_SIGNS = frozenset("()*+?|[]")
@@ -248,6 +138,19 @@ class _Read:
         return (self.name.path, self.current, tuple(sorted(self.options.items())))
 
 
+@dataclass(frozen=True)
+class _Frame:
+    """What a query reads of a table."""
+
+    rows: DataFrame
+    known: tuple[str, ...] = ()
+    """The names of its columns, those that the query does not read too; empty where only the rows tell them."""
+
+    def columns(self) -> Sequence[str]:
+        """The names of the columns that it has."""
+        return self.known or self.rows.columns
+
+
 Scans = list[tuple[TableName, FileStoreTable, dict[str, str]]]
 """The tables of a query, opened, each with the options of its read."""
 
@@ -274,10 +177,11 @@ def run_query(
         return run_query(context, named, before=before, whole=whole or before + text, scans=scans)
     tokens = [Token(t.kind, t.text, t.start - offset, t.end - offset) for t in cursor.tokens]
     query, reads = _understood(context, text, tokens)
-    if query is None or not reads:
+    if query is None or not (reads or context.qualifiers):
         return context.spark_sql(whole or before + text)
     frames = _frames(context, query, reads, tokens, scans=scans)
-    rewritten = escaped(before) + _rewritten(text, query, reads, list(frames), tokens)
+    relations = _relations(context, query, reads, frames)
+    rewritten = escaped(before) + _rewritten(text, query, reads, list(frames), relations, tokens)
     try:
         return context.spark_sql(rewritten, _named(frames))
     except AnalysisException as error:
@@ -310,7 +214,8 @@ def with_temporary_views(context: Context, text: str) -> str:
     if query is None or not reads:
         return text
     frames = _frames(context, query, reads, tokens)
-    rewritten = _rewritten(text, query, reads, list(frames), tokens)
+    relations = _relations(context, query, reads, frames)
+    rewritten = _rewritten(text, query, reads, list(frames), relations, tokens)
     digest = hashlib.sha256(f"{context.known.catalog}.{context.known.database}.{text}".encode()).hexdigest()[:16]
     names = {name: f"__paimon_rows_{digest}_{name}" for name in _named(frames)}
     for name, frame in _named(frames).items():
@@ -432,28 +337,30 @@ def _frames(
     *,
     pruned: bool = True,
     scans: Scans | None = None,
-) -> dict[tuple[Any, ...], DataFrame]:
+) -> dict[tuple[Any, ...], _Frame]:
     """Return a DataFrame for each table and version. A table that is named twice is read at one snapshot."""
     counts = Counter(read.key for read in reads)
     pipes = has_pipe(tokens)
     names = None if pipes or not query.names_all_columns or not pruned else names_of_columns(tokens)
-    frames: dict[tuple[Any, ...], DataFrame] = {}
+    frames: dict[tuple[Any, ...], _Frame] = {}
     activate(context.spark)
     for read in reads:
         if read.key in frames:
             continue
         if read.view is not None:
-            frames[read.key] = rows_of_view(context, read.name, read.view, rows_of_text)
+            frames[read.key] = _Frame(rows_of_view(context, read.name, read.view, rows_of_text))
             continue
         options = dict(read.options)
         table = context.opened.get(read.name.path) or read.name.load()
         files = rows_of_files(context.spark, read.name, table, options)
         if files is not None:
-            frames[read.key] = files
+            frames[read.key] = _Frame(files)
             continue
+        known: tuple[str, ...] = ()
         if read.name.system_table is None:
             schema = at_version(table, options).schema
             fields = schema.fields
+            known = (*schema.field_names, *(column.name for column in metadata_fields(schema)))
             hidden = metadata_columns(schema, tokens) if pruned else []
             options |= columns_option(read.name.parts, fields, names, hidden)
             condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
@@ -464,10 +371,11 @@ def _frames(
             _check_system_table(read)
         if read.current is None:
             reader = context.spark.read.format("paimon").options(**read.name.options).options(**options)
-            frames[read.key] = reader.load(read.name.path)
+            frames[read.key] = _Frame(reader.load(read.name.path), known)
         else:
             handle = TableHandle(context.spark, read.name.path, read.name.options)
-            frames[read.key] = padded(handle.snapshot_rows(read.current, opened=table, **options), table.schema.fields)
+            rows = handle.snapshot_rows(read.current, opened=table, **options)
+            frames[read.key] = _Frame(padded(rows, table.schema.fields), known)
     return frames
 
 
@@ -479,17 +387,22 @@ def _check_system_table(read: _Read) -> None:
 
 
 def _rewritten(
-    text: str, query: Query, reads: Sequence[_Read], keys: Sequence[tuple[Any, ...]], tokens: Sequence[Token]
+    text: str,
+    query: Query,
+    reads: Sequence[_Read],
+    keys: Sequence[tuple[Any, ...]],
+    relations: Sequence[Relation],
+    tokens: Sequence[Token],
 ) -> str:
     """Return the text with a placeholder for each Paimon table; other braces are doubled."""
     changes: list[tuple[int, int, str]] = []
-    for read in reads:
+    for read, relation in zip(reads, relations, strict=False):
         placeholder = f"{{{_placeholder(keys.index(read.key))}}}"
         changes.append((read.reference.start, read.end, placeholder))
         if read.reference.alias is None:
             at = _behind_sample(read.end, tokens)
-            changes.append((at, at, f" AS {escaped(_alias(read, reads))} "))
-    changes += _qualifiers(query, reads)
+            changes.append((at, at, f" AS {escaped(quoted_name(relation.alias))} "))
+    changes += [(start, end, escaped(alias)) for start, end, alias in replaced_qualifiers(query.columns, relations)]
     pieces, at = [], 0
     for start, end, replacement in sorted(changes, key=lambda change: change[:2]):
         pieces += [escaped(text[at:start]), replacement]
@@ -507,32 +420,39 @@ def _behind_sample(end: int, tokens: Sequence[Token]) -> int:
     return end
 
 
-def _alias(read: _Read, reads: Sequence[_Read]) -> str:
-    """Return an alias for a table without one: its name, with a number where two tables have the same name."""
-    same = [r.name.parts for r in reads if r.reference.alias is None and r.name.table == read.name.table]
-    others = list(dict.fromkeys(same))
-    number = others.index(read.name.parts)
-    return quoted_name(f"{read.name.table}_{number}" if len(others) > 1 else read.name.table)
+def _relations(
+    context: Context, query: Query, reads: Sequence[_Read], frames: Mapping[tuple[Any, ...], _Frame]
+) -> list[Relation]:
+    """Return what qualifies the columns of a query: its tables, in their order, and rows that it is given.
+
+    A table without an alias gets its name, with a number where two tables have the same name.
+    """
+    given = [table for table in query.tables if table.parts[0] in context.qualifiers]
+    whole = [
+        *(context.qualifiers[table.parts[0]] for table in given),
+        *(r.name.parts for r in reads if r.reference.alias is None),
+    ]
+    names = list(dict.fromkeys(tuple(part.lower() for part in parts) for parts in whole))
+    relations = []
+    for read in reads:
+        parts, alias = read.name.parts, read.name.table
+        if read.reference.alias is not None:
+            parts, alias = (read.reference.alias,), read.reference.alias
+        else:
+            same = [name for name in names if name[-1] == alias.lower()]
+            number = same.index(tuple(part.lower() for part in parts))
+            alias = alias if len(same) == 1 or (given and not number) else f"{alias}_{number}"
+        scopes = frozenset() if read.reference.scope is None else frozenset({read.reference.scope})
+        relations.append(Relation(parts, frames[read.key].columns, alias, scopes))
+    for table in given:
+        parts = context.qualifiers[table.parts[0]]
+        rows = _Frame(context.frames[table.parts[0]])
+        relations.append(Relation(parts, rows.columns, parts[-1], frozenset({0, table.scope or 0})))
+    return relations
 
 
-def _qualifiers(query: Query, reads: Sequence[_Read]) -> list[tuple[int, int, str]]:
-    """Replace the whole name of a table before a column by the alias of the table."""
-    own = {tuple(p.lower() for p in read.name.parts): read for read in reads if read.reference.alias is None}
-    changes = []
-    for column in query.columns:
-        names = tuple(name.lower() for name in column.names)
-        for length in (3, 2):
-            read = next(
-                (r for parts, r in own.items() if len(names) >= length and parts[-length:] == names[:length]), None
-            )
-            if read is not None:
-                changes.append((column.spans[0][0], column.spans[length - 1][1], escaped(_alias(read, reads))))
-                break
-    return changes
-
-
-def _named(frames: Mapping[tuple[Any, ...], DataFrame]) -> dict[str, DataFrame]:
-    return {_placeholder(number): frame for number, frame in enumerate(frames.values())}
+def _named(frames: Mapping[tuple[Any, ...], _Frame]) -> dict[str, DataFrame]:
+    return {_placeholder(number): frame.rows for number, frame in enumerate(frames.values())}
 
 
 def _placeholder(number: int) -> str:

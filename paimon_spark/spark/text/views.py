@@ -8,11 +8,12 @@ from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_sta
 from paimon_spark.spark.sql.warehouses import is_temporary_view, resolve
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.query_trees import NotUnderstoodError, read_query
+from paimon_spark.spark.statements.version_clauses import version_clauses, without_clauses
 from paimon_spark.spark.statements.view_statements import ViewStatement, parse_view_statement
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.databases import named_database
-from paimon_spark.spark.text.queries import rows_of_text, version_clauses, without_clauses
+from paimon_spark.spark.text.queries import rows_of_text
 from paimon_spark.table.catalog_views import find_view, keeps_views
 
 if TYPE_CHECKING:
