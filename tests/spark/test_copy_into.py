@@ -80,6 +80,28 @@ def test_rows_of_values_go_out(run: Run, tmp_path: Path, query: str) -> None:
     assert _shown(run, f"COPY INTO '{out}' FROM ({query}) FILE_FORMAT = (TYPE = PARQUET)")[0][::2] == (out, 2)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DROP TABLE cp.db.kept",
+        "INSERT INTO cp.db.kept VALUES (2)",
+        "WITH w AS (SELECT 2 AS k) INSERT INTO cp.db.kept SELECT k FROM w",
+        "FROM (SELECT 2 AS k) INSERT INTO cp.db.kept SELECT k",
+        "WITH w AS (SELECT 1 AS k) DELETE FROM cp.db.kept WHERE k IN (SELECT k FROM w)",
+        "SET x.y = 1",
+    ],
+)
+def test_rows_come_of_no_statement_that_changes_something(run: Run, tmp_path: Path, query: str) -> None:
+    run("CREATE OR REPLACE TABLE cp.db.kept (k INT)")
+    run("INSERT INTO cp.db.kept VALUES (1)")
+    with pytest.raises(Exception, match="only supports read-only queries"):
+        run(f"COPY INTO '{tmp_path}/out' FROM ({query}) FILE_FORMAT = (TYPE = CSV)")
+    with pytest.raises(Exception, match="requires a non-empty query"):
+        run(f"COPY INTO '{tmp_path}/out' FROM () FILE_FORMAT = (TYPE = CSV)")
+    assert _shown(run, "SELECT k FROM cp.db.kept") == [(1,)]
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_is_refused(run: Run, place: Path) -> None:
     run("CREATE TABLE cp.db.n (k INT NOT NULL, v STRING)")
     for statement, message in {

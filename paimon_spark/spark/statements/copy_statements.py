@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spark.statements.cursor import Cursor, Kind
+from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
 
 ON_ERROR: Final = ("ABORT_STATEMENT", "CONTINUE", "SKIP_FILE")
 
@@ -62,7 +63,8 @@ def read_copy(cursor: Cursor) -> CopyIntoTable | CopyIntoLocation:
 
     Raises:
         ParseException: it breaks the grammar.
-        OptionError: FILE_FORMAT says no TYPE, or a key twice, or gives a list to a key that takes none.
+        OptionError: FILE_FORMAT says no TYPE, or a key twice, or gives a list to a key that takes none; rows come of no
+            query, or of a statement that changes something.
     """
     cursor.take("COPY", "INTO")
     first = cursor.peek()
@@ -94,13 +96,43 @@ def _into_location(cursor: Cursor) -> CopyIntoLocation:
     location = _string(cursor)
     cursor.expect("FROM")
     if cursor.sees("("):
-        query = cursor.group().source()
+        query = _read_only(location, cursor.group())
     else:
         start = cursor.at
         cursor.name()
         query = f"SELECT * FROM {cursor.since(start).source()}"
     found = CopyIntoLocation(location, query, _format(cursor))
     return replace(found, overwrite=_boolean(cursor)) if cursor.take("OVERWRITE") else found
+
+
+_QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
+_CHANGES = (("INSERT", "INTO"), ("INSERT", "OVERWRITE"), ("DELETE", "FROM"), ("MERGE", "INTO"))
+
+
+def _read_only(location: str, query: Cursor) -> str:
+    """Return the text of a query.
+
+    Raises:
+        OptionError: it is none, or one that changes something: Spark would run it for its rows.
+    """
+    text = query.source()
+    if not text:
+        raise OptionError(f"COPY INTO '{location}' requires a non-empty query: FROM (SELECT …)")
+    outer, depth = list[Token](), 0
+    for token in query.tokens:
+        depth -= token.is_sign(")")
+        if not depth:
+            outer.append(token)
+        depth += token.is_sign("(")
+    first = query.tokens[0]
+    changes = any(
+        one.is_word(verb) and behind.is_word(word) for one, behind in pairwise(outer) for verb, word in _CHANGES
+    ) or any(before.is_sign(")") and one.is_word("UPDATE") for before, one in pairwise(outer))
+    if changes or not (first.is_sign("(") or first.is_word(*_QUERY_WORDS)):
+        raise OptionError(
+            f"COPY INTO '{location}' only supports read-only queries, no statement that changes something"
+        )
+    return text
 
 
 _ESCAPED = {quote: re.compile(rf"\\(.)|{quote}({quote})", re.DOTALL) for quote in "'\""}
