@@ -183,6 +183,7 @@ def test_changes(run: Run, statement: str) -> None:
         "UPDATE q.a.t x SET t.v = 'z'",
         "UPDATE q.a.t SET b.t.v = 'z'",
         "DELETE FROM q.a.t x WHERE q.a.t.k = 1",
+        "DELETE FROM q.a.s WHERE k IN (SELECT a.t.k FROM q.a.t JOIN q.b.t ON t.k = b.t.k)",
         "MERGE INTO q.a.t USING q.b.t ON t.k = b.t.k WHEN MATCHED THEN DELETE",
         "MERGE INTO q.a.t USING (SELECT 1 AS k, 'v' AS v) t ON q.a.t.k = t.k WHEN MATCHED THEN DELETE",
     ],

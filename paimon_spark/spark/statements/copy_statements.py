@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Final
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
+from paimon_spark.spark.statements.cursor import Cursor, Kind
 
 ON_ERROR: Final = ("ABORT_STATEMENT", "CONTINUE", "SKIP_FILE")
 
@@ -105,7 +104,6 @@ def _into_location(cursor: Cursor) -> CopyIntoLocation:
     return replace(found, overwrite=_boolean(cursor)) if cursor.take("OVERWRITE") else found
 
 
-_QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
 _CHANGES = (("INSERT", "INTO"), ("INSERT", "OVERWRITE"), ("DELETE", "FROM"), ("MERGE", "INTO"))
 
 
@@ -118,17 +116,8 @@ def _read_only(location: str, query: Cursor) -> str:
     text = query.source()
     if not text:
         raise OptionError(f"COPY INTO '{location}' requires a non-empty query: FROM (SELECT …)")
-    outer, depth = list[Token](), 0
-    for token in query.tokens:
-        depth -= token.is_sign(")")
-        if not depth:
-            outer.append(token)
-        depth += token.is_sign("(")
-    first = query.tokens[0]
-    changes = any(
-        one.is_word(verb) and behind.is_word(word) for one, behind in pairwise(outer) for verb, word in _CHANGES
-    ) or any(before.is_sign(")") and one.is_word("UPDATE") for before, one in pairwise(outer))
-    if changes or not (first.is_sign("(") or first.is_word(*_QUERY_WORDS)):
+    updates = query.sees("WITH") and query.finds("UPDATE") and query.finds("SET")
+    if not query.at_query() or updates or any(query.finds(*words) for words in _CHANGES):
         raise OptionError(
             f"COPY INTO '{location}' only supports read-only queries, no statement that changes something"
         )

@@ -105,6 +105,9 @@ def _words(text: str, start: int, end: int) -> Iterator[Token]:
 
 
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+QUERY_WORDS = ("SELECT", "FROM", "VALUES", "TABLE", "WITH", "MAP", "REDUCE")
+"""The words that begin a query; a parenthesis may stand before them."""
+
 _TYPES = ("ARRAY", "MAP", "STRUCT")
 """Words behind which ``<`` opens a bracket; elsewhere it compares."""
 
@@ -168,6 +171,15 @@ class Cursor:
         return len(ahead) == len(words) and all(
             token.is_word(word) or token.is_sign(word) for token, word in zip(ahead, words, strict=True)
         )
+
+    def at_query(self) -> bool:
+        """Whether what comes next begins as a query does."""
+        return self.sees("(") or any(self.sees(word) for word in QUERY_WORDS)
+
+    def finds(self, *words: str) -> bool:
+        """Whether these words come one behind the other, next or further ahead, outside parentheses."""
+        left = self.tokens[self.at :]
+        return any(Cursor(self.text, left[at : at + len(words)]).sees(*words) for at in _outside(left))
 
     def take(self, *words: str) -> bool:
         """Step over these words or signs if they come next; tell whether they did."""

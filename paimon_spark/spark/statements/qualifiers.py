@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from paimon_spark.spark.statements.query_trees import NotUnderstoodError, QualifiedColumn, read_query
 from paimon_spark.spec.sql_text import quoted_name
@@ -24,7 +25,7 @@ class Relation:
     parts: tuple[str, ...]
     """The whole name of a table, or its alias where the statement gives one."""
     columns: Callable[[], Collection[str]] = field(repr=False)
-    """Tells the names of its columns."""
+    """Tells the names of its columns; asked once, and only where a name needs it."""
     alias: str
     """What it is called in the text that Spark is given."""
     scopes: frozenset[int] = frozenset({0})
@@ -36,7 +37,11 @@ class Relation:
 
     def has(self, column: str) -> bool:
         """Whether it has a column, whatever the case of its name."""
-        return column.lower() in {name.lower() for name in self.columns()}
+        return column.lower() in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self.columns())
 
 
 def qualifiers_length(

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from paimon_spark.spark.statements.cursor import Cursor, read_statement
-
-QUERY_WORDS: Final = ("SELECT", "FROM", "VALUES", "TABLE", "WITH", "(", "MAP", "REDUCE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,7 @@ def _alter(cursor: Cursor) -> ViewStatement:
 
 def _query(cursor: Cursor) -> str:
     """All that follows, comments included, if it begins as a query does."""
-    if not any(cursor.sees(word) for word in QUERY_WORDS):
+    if not cursor.at_query():
         cursor.fail("a query is expected")
     return cursor.text[cursor.rest().tokens[0].start :].strip().rstrip(";").rstrip()
 

@@ -17,7 +17,7 @@ from paimon_spark.spark.sql.warehouses import (
     resolve,
     table_not_found,
 )
-from paimon_spark.spark.statements.cursor import Cursor, Kind
+from paimon_spark.spark.statements.cursor import QUERY_WORDS, Cursor, Kind
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.paimon_table import save_rows
 from paimon_spark.spark.text.context import Context
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from paimon_spark.commit.row_counts import RowCounts
     from paimon_spark.table.table import FileStoreTable
-
-_QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "MAP", "REDUCE")
 
 
 def run_insert(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame:
@@ -126,11 +124,11 @@ def _read_insert(cursor: Cursor) -> Insert | None:
         raise UnsupportedError("INSERT OVERWRITE … IF NOT EXISTS is not supported for a Paimon table: leave it out")
     if cursor.take("BY", "NAME"):
         head = replace(head, by_name=True)
-    elif cursor.sees("(") and not ((token := cursor.peek(1)) and (token.is_word(*_QUERY_WORDS) or token.is_sign("("))):
+    elif cursor.sees("(") and not ((token := cursor.peek(1)) and (token.is_word(*QUERY_WORDS) or token.is_sign("("))):
         head = replace(head, columns=tuple(piece.identifier() for piece in cursor.group().split()))
     if cursor.take("REPLACE"):
         cursor.take_any("WHERE", "ON")
-        head = replace(head, overwrite=True, replace_where=cursor.until(*_QUERY_WORDS).source())
+        head = replace(head, overwrite=True, replace_where=cursor.until(*QUERY_WORDS).source())
     return head
 
 

@@ -315,8 +315,8 @@ def _read_merge(
     if not on:
         cursor.fail("a condition is expected")
     table = name.load()
-    own = Relation(name.parts if given is None else (given,), lambda: own_columns, given or name.table)
     own_columns = (*table.schema.field_names, *METADATA_COLUMNS)
+    own = Relation(name.parts if given is None else (given,), lambda: own_columns, given or name.table)
     matched, not_matched, by_source = _clauses(cursor, table, own.parts, strict=rules is None)
     handle = TableHandle(context.spark, name.path, name.options)
     behind = f"FROM {written}" + (f" AS {quoted_name(parts[0])}" if len(parts) == 1 else "")
@@ -385,8 +385,8 @@ def _source(context: Context, words: Cursor) -> tuple[str, tuple[str, ...]]:
     if words.sees("("):
         return text, ("source",)
     parts = words.name()
-    name = resolve(context.known, parts)
-    return text, parts if name is None or (len(parts) == 1 and not name.exists()) else name.parts
+    name = None if words.sees("(") else resolve(context.known, parts)  # not of a function or inline table
+    return text, parts if name is None else name.parts
 
 
 def _metadata_named(statement: str, alias: str) -> list[str] | None:

@@ -428,11 +428,8 @@ def _relations(
     A table without an alias gets its name, with a number where two tables have the same name.
     """
     given = [table for table in query.tables if table.parts[0] in context.qualifiers]
-    whole = [
-        *(context.qualifiers[table.parts[0]] for table in given),
-        *(r.name.parts for r in reads if r.reference.alias is None),
-    ]
-    names = list(dict.fromkeys(tuple(part.lower() for part in parts) for parts in whole))
+    kept = [_lower(context.qualifiers[table.parts[0]]) for table in given]
+    names = list(dict.fromkeys([*kept, *(_lower(r.name.parts) for r in reads if r.reference.alias is None)]))
     relations = []
     for read in reads:
         parts, alias = read.name.parts, read.name.table
@@ -440,8 +437,8 @@ def _relations(
             parts, alias = (read.reference.alias,), read.reference.alias
         else:
             same = [name for name in names if name[-1] == alias.lower()]
-            number = same.index(tuple(part.lower() for part in parts))
-            alias = alias if len(same) == 1 or (given and not number) else f"{alias}_{number}"
+            if len(same) > 1 and _lower(parts) not in kept:
+                alias = f"{alias}_{same.index(_lower(parts))}"
         scopes = frozenset() if read.reference.scope is None else frozenset({read.reference.scope})
         relations.append(Relation(parts, frames[read.key].columns, alias, scopes))
     for table in given:
@@ -449,6 +446,10 @@ def _relations(
         rows = _Frame(context.frames[table.parts[0]])
         relations.append(Relation(parts, rows.columns, parts[-1], frozenset({0, table.scope or 0})))
     return relations
+
+
+def _lower(parts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part.lower() for part in parts)
 
 
 def _named(frames: Mapping[tuple[Any, ...], _Frame]) -> dict[str, DataFrame]:

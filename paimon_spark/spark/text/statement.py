@@ -38,7 +38,6 @@ from paimon_spark.spark.text.views import VIEW_WORDS, run_view
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_QUERY_WORDS = ("SELECT", "FROM", "VALUES", "TABLE", "WITH", "(", "MAP", "REDUCE")
 _CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE", "DROP", "CALL")
 """Statements that are over when this engine returns, on Connect too."""
 _MERGE_WITH_SCHEMA_EVOLUTION = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
@@ -148,7 +147,7 @@ def _run(context: Context, cursor: Cursor) -> DataFrame | None:
     if is_copy(cursor):  # Databricks has another one, which is refused
         return run_copy(context, cursor)
     _refuse_foreign(context, cursor)
-    if any(cursor.sees(word) for word in _QUERY_WORDS):
+    if cursor.at_query():
         return _query_or_insert(context, cursor)
     if cursor.sees("INSERT"):
         return run_insert(context, cursor)
@@ -209,7 +208,7 @@ def _before(rest: Cursor) -> str:
 
 def _explain(context: Context, cursor: Cursor) -> DataFrame | None:
     cursor.take_any("EXTENDED", "CODEGEN", "COST", "FORMATTED")
-    if any(cursor.sees(word) for word in _QUERY_WORDS):
+    if cursor.at_query():
         return _explain_query(context, cursor.rest(), cursor.text)
     for words, evolves_schema in ((("MERGE", "INTO"), False), (_MERGE_WITH_SCHEMA_EVOLUTION, True)):
         if cursor.take(*words):
@@ -340,7 +339,7 @@ def _cache(context: Context, cursor: Cursor) -> DataFrame | None:
 def _describe(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run DESCRIBE of a table or of a query."""
     asks = cursor.take("QUERY")
-    if asks or any(cursor.sees(word) for word in _QUERY_WORDS if word != "TABLE"):
+    if asks or (cursor.at_query() and not cursor.sees("TABLE")):
         rest = cursor.rest()
         return run_query(context, rest, before=_before(rest), whole=cursor.text)
     return descriptions.run_describe(context, cursor)
