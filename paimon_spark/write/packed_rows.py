@@ -83,10 +83,14 @@ def pack_chunk(
 def unpack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows that came to one task, from batches of `PACKED_SCHEMA`."""
     for batch in batches:
-        packed = batch.column(1)
-        for number in range(len(packed)):
-            with pa.ipc.open_stream(packed[number].as_buffer()) as stream:
-                yield from stream
+        yield from _unpacked(batch.column(1))
+        del batch  # else it would be kept until the next one has come, which is as large
+
+
+def _unpacked(streams: pa.Array) -> Iterator[pa.RecordBatch]:
+    for number in range(len(streams)):
+        with pa.ipc.open_stream(streams[number].as_buffer()) as stream:
+            yield from stream
 
 
 def mapping_of(plan: WritePlan, names: Iterable[str]) -> RowMapping:

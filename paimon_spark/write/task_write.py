@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.memory import note_freed
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.lookup import lookup_engine
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, index_file_names
@@ -65,6 +66,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
         rows = 0
         for chunk in combine_batches(batches, plan.data_schema, chunk_bytes(plan)):
             task.write(chunk)
+            note_freed(chunk.nbytes)  # what is buffered are copies
             if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
                 _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
             rows += chunk.num_rows
@@ -90,6 +92,7 @@ def write_parts(
         for at, chunk in _combined(batches, len(plans), chunk_bytes(plans[0])):
             tasks[at].write(chunk)
             rows[at] += chunk.num_rows
+            note_freed(chunk.nbytes)
         finished = zip(tasks, rows, strict=True)
         return [
             TaskMessage(task.finish(), count, task.assignment_log, task.blob_files, task.by_kind)
@@ -283,16 +286,16 @@ class _TaskWrite:
 
     def finish(self) -> tuple[CommitMessage, ...]:
         """Write everything and describe it."""
+        closed = {slot: writer.close() for slot, writer in self._writers.items()}  # then no rows are held
         assignment = self._dynamic or self._assigned
         new_hashes = {} if assignment is None else assignment.new_hashes()
         dynamic = self._plan.dynamic is not None
         messages = []
-        for (partition, bucket), writer in self._writers.items():
-            files = writer.close()
+        for (partition, bucket), files in closed.items():
             hashes = new_hashes.get((partition, bucket))
             index = None if hashes is None else self._message_hashes(hashes)
             if files or index:
-                changelog = writer.changelog_files
+                changelog = self._writers[partition, bucket].changelog_files
                 total = -1 if dynamic else self._plan.number_of_buckets(partition)
                 messages.append(CommitMessage(partition, bucket, total, files, index, changelog_files=changelog))
         return tuple(messages)

@@ -1,13 +1,15 @@
 """The batches in which Spark hands the rows of a write to Python: small ones, which end with the statement."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from paimon_spark.spark.catalog.distributed_rows import MOST_BYTES, MOST_ROWS, NO_LIMIT, WriteBatches, batch_properties
+from paimon_spark.spark.catalog.distributed_rows import MOST_ROWS, NO_LIMIT, WriteBatches, batch_properties
+from paimon_spark.spark.jobs.arrow_functions import MOST_BYTES, collect_in_arrow
 
 pytestmark = pytest.mark.spark
 
@@ -98,3 +100,23 @@ def test_a_limit_that_somebody_has_set_is_kept(spark: SparkSession, tmp_path: Pa
         assert context.getLocalProperty(MOST_ROWS) is context.getLocalProperty(MOST_BYTES) is None
     finally:
         spark.conf.unset(MOST_ROWS)
+
+
+def sizes_of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_arrays([pa.array([batch.num_rows for batch in batches], pa.int32())], ["rows"])
+
+
+def test_batches_of_a_job_in_python_are_small_where_the_session_says_nothing(spark: SparkSession) -> None:
+    wide = spark.range(0, 40, 1, 1).selectExpr("repeat('x', 1024 * 1024) v")
+    answer = t.StructType([t.StructField("rows", t.IntegerType())])
+
+    def sizes() -> list[int]:
+        return [row.rows for row in collect_in_arrow(wide, sizes_of_batches, answer)]
+
+    assert max(sizes()) <= 17
+    assert spark.sparkContext.getLocalProperty(MOST_BYTES) is None
+    spark.conf.set(MOST_BYTES, "100m")
+    try:
+        assert sizes() == [40]
+    finally:
+        spark.conf.unset(MOST_BYTES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,9 @@ import pytest
 
 from paimon_spark.spark.jobs import keyed_merges
 from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
+from paimon_spark.spark.jobs.write_tasks import filled_batches
 from paimon_spark.write import key_value_writer
+from paimon_spark.write.packed_rows import PACKED_SCHEMA, one_binary, unpack_rows
 from paimon_spark.write.plan import WritePlan, plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import make_table
@@ -67,3 +71,55 @@ def test_a_merge_tells_of_the_rows_that_it_has_decided(tmp_path: Path, monkeypat
     assert sum(batch.num_rows for batch in merge._merged(plan, batches)) == rows.num_rows
     assert sum(told) > 60 * _MB
     assert max(told) < 40 * _MB
+
+
+_ROWS = pa.schema([pa.field("k", pa.int64(), nullable=False)])
+
+
+def _tracked(number: int) -> tuple[pa.RecordBatch, weakref.ref[np.ndarray]]:
+    values = np.full(1000, number)
+    array = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+    return pa.RecordBatch.from_arrays([array], schema=_ROWS), weakref.ref(values)
+
+
+def _tracked_stream(number: int) -> tuple[pa.RecordBatch, weakref.ref[np.ndarray]]:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _ROWS) as stream:
+        stream.write_batch(_tracked(number)[0])
+    values = np.frombuffer(sink.getvalue(), dtype=np.uint8).copy()
+    arrays = [pa.array([0], pa.int32()), one_binary(pa.py_buffer(values))]
+    return pa.RecordBatch.from_arrays(arrays, schema=PACKED_SCHEMA), weakref.ref(values)
+
+
+@pytest.mark.parametrize(
+    ("made", "through"),
+    [
+        (_tracked, lambda batches: filled_batches(batches) or iter(())),
+        (_tracked_stream, unpack_rows),
+        (_tracked_stream, lambda batches: unpack_rows(filled_batches(batches) or iter(()))),
+    ],
+    ids=["filled", "unpacked", "filled and unpacked"],
+)
+def test_a_batch_that_was_taken_is_kept_by_nobody_while_the_next_one_comes(
+    made: Callable[[int], tuple[pa.RecordBatch, weakref.ref[np.ndarray]]],
+    through: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+) -> None:
+    given: list[weakref.ref[np.ndarray]] = []
+    held: list[int] = []
+
+    def sent() -> Iterator[pa.RecordBatch]:
+        for number in range(4):
+            held.append(sum(reference() is not None for reference in given))
+            batch, reference = made(number)
+            given.append(reference)
+            waiting = [batch]
+            del batch
+            yield waiting.pop()
+
+    rows = 0
+    taken = through(sent())
+    while (batch := next(taken, None)) is not None:
+        rows += batch.num_rows
+        del batch
+    assert rows == 4000
+    assert held == [0, 0, 0, 0]

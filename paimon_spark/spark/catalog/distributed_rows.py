@@ -33,7 +33,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import numbered
+from paimon_spark.spark.jobs.arrow_functions import MOST_BYTES, numbered
 from paimon_spark.spark.jobs.clustering import (
     PACKED_STRUCT,
     clustering,
@@ -65,7 +65,6 @@ _PARTITIONS, _ADVISORY = 2, 3  # fields of RepartitionByExpression
 _KNOWN_SIZES = ("Scan", "Range", "InMemory", "LogicalRelation", "LocalRelation", "OneRow")
 _KEPT_SIZES = ("Project", "Filter", "Union", "Sort", "Repartition", "SubqueryAlias", "View", "Limit", "Sample")
 
-MOST_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 NO_LIMIT = str(2**31 - 1)
 """The value at which Spark does not look at the size."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.util import PythonEvalType
@@ -14,10 +15,13 @@ from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.session.session_settings import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
 _Batches = Iterator[pa.RecordBatch]
+
+MOST_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+_BATCH_BYTES: Final = 16 << 20
 
 
 def map_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], schema: StructType) -> DataFrame:
@@ -37,6 +41,30 @@ def map_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], sche
     udf = _created(spark)(function, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     called = udf(*(rows[name] for name in rows.columns))
     return DataFrame(java_frame(rows).mapInArrow(called._jc, False, None), spark)
+
+
+def collect_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], schema: StructType) -> list[Row]:
+    """Run `map_in_arrow`, and return the rows, which are few.
+
+    A worker holds a batch while the next one comes. So where the session says nothing, on a classic session batches
+    have a quarter of the size that Spark gives them.
+    """
+    with _small_batches(rows.sparkSession):
+        return map_in_arrow(rows, function, schema).collect()
+
+
+@contextmanager
+def _small_batches(spark: SparkSession) -> Iterator[None]:
+    """A property of the jobs of this thread: what the session's settings say goes before it."""
+    context: Any = None if is_connect(spark) else spark.sparkContext
+    if context is None or context.getLocalProperty(MOST_BYTES):
+        yield
+        return
+    context.setLocalProperty(MOST_BYTES, str(_BATCH_BYTES))
+    try:
+        yield
+    finally:
+        context.setLocalProperty(MOST_BYTES, None)
 
 
 def _cut(function: Callable[[_Batches], _Batches], batches: _Batches) -> _Batches:

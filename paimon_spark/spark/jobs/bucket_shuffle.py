@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from paimon_spark.maintain.compact.row_order import RowOrder, clusters_writes
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
+from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import clustering, packed, packed_here
 from paimon_spark.spark.jobs.write_tasks import commit_tasks, number_of_tasks, run_write, write_here
 from paimon_spark.spark.session.pyspark_members import sql_columns
@@ -90,7 +90,7 @@ def _sample(rows: DataFrame, order: RowOrder) -> pa.Table:
     """Some rows of each task, evenly spread over them."""
     wanted = rows.select(*(sf.col(f"`{name}`") for name in order.columns))
     answer = StructType([StructField("sample", BinaryType(), nullable=False)])
-    samples = [pa.ipc.open_stream(row[0]).read_all() for row in map_in_arrow(wanted, _sampled, answer).collect()]
+    samples = [pa.ipc.open_stream(row[0]).read_all() for row in collect_in_arrow(wanted, _sampled, answer)]
     return pa.concat_tables(samples) if samples else pa.table({name: [] for name in order.columns})
 
 

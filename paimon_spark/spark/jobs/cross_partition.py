@@ -30,7 +30,7 @@ from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, 
 from paimon_spark.read.key_lookup import count_keys, numbers_of_keys, read_key_locations
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
+from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
 from paimon_spark.spark.session.pyspark_members import estimated_bytes
@@ -99,7 +99,7 @@ def _counted(
         [StructField("partition", BinaryType()), StructField("bucket", IntegerType()), StructField("rows", LongType())]
     )
     frame = spark.range(0, len(packed), 1, len(packed))
-    for row in map_in_arrow(frame, partial(_count_keys, table, packed), struct).collect():
+    for row in collect_in_arrow(frame, partial(_count_keys, table, packed), struct):
         yield bytes(row.partition), row.bucket, row.rows
 
 

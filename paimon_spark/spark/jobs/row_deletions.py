@@ -31,7 +31,7 @@ from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletion
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_LOCATION
 from paimon_spark.spark.columns.char_columns import select_stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
+from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, numbered
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import ReplacedFiles, RowDeletions, planned
@@ -147,7 +147,7 @@ def _locations_of(
     locations = located.select(FILE_PATH, ROW_INDEX)
     batches = rows_at_hand(locations)
     if batches is None:
-        found = [tuple(row) for row in map_in_arrow(locations, _packed_locations, _FOUND).collect()]
+        found = [tuple(row) for row in collect_in_arrow(locations, _packed_locations, _FOUND)]
     else:
         packed = (part.columns for part in _packed_locations(batches))
         found = [tuple(value.as_py() for value in row) for columns in packed for row in zip(*columns, strict=True)]

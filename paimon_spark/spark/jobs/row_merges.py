@@ -16,7 +16,6 @@ import pickle
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,10 +31,11 @@ from paimon_spark.maintain.column_update import commit_columns
 from paimon_spark.maintain.row_deletion import DeletedPositions, encode_positions
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
+from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, numbered
 from paimon_spark.spark.jobs.column_updates import write_columns
 from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.row_deletions import by_file
+from paimon_spark.spark.jobs.write_tasks import filled_batches
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import RowDeletions, TableWrite, planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
@@ -106,7 +106,7 @@ def write_changes(changes: DataFrame, table: FileStoreTable, *, updates: bool) -
     rows = numbered(changes)
     task, batches = partial(_merge_task, writes, columns), rows_at_hand(rows)
     if batches is None:
-        answers = [bytes(row.answer) for row in map_in_arrow(rows, task, _ANSWER).collect()]
+        answers = [bytes(row.answer) for row in collect_in_arrow(rows, task, _ANSWER)]
     else:
         answers = [value.as_py() for answer in task(batches) for value in answer.column(0)]
     return writes[0], [done for answer in answers for done in pickle.loads(answer)]
@@ -168,12 +168,11 @@ def _merge_task(
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task; answer with its commit messages and the locations of old rows. Runs in tasks."""
     speed_up_worker()
-    filled = (batch for batch in batches if batch.num_rows)
-    first = next(filled, None)
-    if first is None:
+    filled = filled_batches(batches)
+    if filled is None:
         return
     locations = _Locations()
-    parts = _parts(writes, columns, chain([first], filled), locations)
+    parts = _parts(writes, columns, filled, locations)
     context = TaskContext.get()
     messages = write_parts([write.plan for write in writes], parts, context.partitionId() if context else 0)
     counts = locations.inserted, locations.updated, locations.deleted

@@ -37,7 +37,7 @@ from paimon_spark.maintain.compact.sorted_rewrite import (
     take_sample,
     write_ranges,
 )
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow
 from paimon_spark.spark.jobs.clustering import targets_of
 from paimon_spark.spark.jobs.compact_job import (
     compactable,
@@ -145,7 +145,7 @@ def _sort(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[SortedR
     assigned = sent.repartition(tasks, _TARGET).sortWithinPartitions(_UNIT, _RANGE)
     name = f"sort {name_of(table.path)}"
     with named_jobs(spark, name), shown_progress(spark, f"Sorting rows of {table.path}"):
-        rows = map_in_arrow(assigned, partial(_write, table, rewrites), _MADE).collect()
+        rows = collect_in_arrow(assigned, partial(_write, table, rewrites), _MADE)
     answers = [pickle.loads(bytes(row[0])) for row in rows]
     made: list[list[DataFileMeta]] = [[] for _ in rewrites]
     errors = []

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow
 from paimon_spark.spark.jobs.progress import name_of, named_jobs
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import TableWrite
@@ -72,7 +71,7 @@ def run_tasks(rows: DataFrame, write: TableWrite, task: WriteTask | None = None)
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
     what = "write" if write.operation is None else write.operation.value.lower().replace("_", " ")
     with named_jobs(rows.sparkSession, f"{what} {name_of(write.plan.table.path)}"):
-        messages = map_in_arrow(rows, partial(_write_task, task or partial(_write_rows, write)), answer).collect()
+        messages = collect_in_arrow(rows, partial(_write_task, task or partial(_write_rows, write)), answer)
     return [pickle.loads(bytes(row.message)) for row in messages]
 
 
@@ -99,17 +98,37 @@ def number_of_tasks_of(spark: SparkSession, table: FileStoreTable) -> int:
 
 
 def _write_rows(write: TableWrite, batches: Iterator[pa.RecordBatch], task_id: int) -> TaskMessage:
-    names = write.given_schema.names
-    return write.write_task((batch.select(range(len(names))).rename_columns(names) for batch in batches), task_id)
+    return write.write_task(map(partial(_named, write.given_schema.names), batches), task_id)
+
+
+def _named(names: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.select(range(len(names))).rename_columns(names)
+
+
+def filled_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch] | None:
+    """The batches that have rows; None where there is none. Each belongs to who takes it: it is kept nowhere here."""
+    iterator = iter(batches)
+    for batch in iterator:
+        if batch.num_rows:
+            return _handed_over([batch], iterator)
+    return None
+
+
+def _handed_over(first: list[pa.RecordBatch], others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first.pop()
+    yield from filter(_has_rows, others)
+
+
+def _has_rows(batch: pa.RecordBatch) -> bool:
+    return bool(batch.num_rows)
 
 
 def _write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task; answer with its commit message. Runs in tasks."""
     speed_up_worker()
-    filled = (batch for batch in batches if batch.num_rows)
-    first = next(filled, None)
-    if first is None:
+    filled = filled_batches(batches)
+    if filled is None:
         return
     context = TaskContext.get()
-    message = task(chain([first], filled), context.partitionId() if context else 0)
+    message = task(filled, context.partitionId() if context else 0)
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(message)], pa.binary())], names=["message"])
