@@ -1,7 +1,8 @@
 """The most memory of each Python process while rows of 2 kB are upserted, merged and read at the default budget.
 
-`python benchmarks/memory.py [rows]`. All processes of one session: its own, which plans and commits, and those of its
-tasks. The kernel's own peak of each is read (Linux).
+`python benchmarks/memory.py [rows] [steps]`: steps are some of insert, upsert, read, merge and compact, with commas; all
+when not given. All processes of one session: its own, which plans and commits, and those of its tasks. The kernel's own
+peak of each is read (Linux).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_spark
 
 ROWS = 1_500_000
+STEPS = ("insert", "upsert", "read", "merge", "compact")
 VALUE = "concat({})".format(", ".join(f"sha2(cast(id * 16 + {n} + {{seed}} as string), 512)" for n in range(16)))
 TABLE = "paimon.db.t"
 
@@ -84,7 +86,7 @@ def rows_of(spark: SparkSession, rows: int, seed: int, step: int = 1) -> DataFra
     return keys.selectExpr("id as k", f"{VALUE.format(seed=seed)} as v", f"{seed} as n")
 
 
-def main(rows: int) -> None:
+def main(rows: int, steps: Collection[str]) -> None:
     """Measure."""
     with tempfile.TemporaryDirectory() as warehouse:
         spark = (
@@ -110,26 +112,34 @@ def main(rows: int) -> None:
         print(f"{rows} rows of 2 kB, 2 buckets, budgets of 256 MB")
         with measured("INSERT"):
             rows_of(spark, rows, 1).writeTo(TABLE).append()
-        with measured("upsert of all rows"):
-            rows_of(spark, rows, 2).writeTo(TABLE).append()
-        with measured("read, merged in tasks"):
-            read(python=True)
-        with measured("read by Spark, keys merged in the driver"):
-            read(python=False)
-        rows_of(spark, rows, 3).createOrReplaceTempView("source")
-        merge = f"MERGE INTO {TABLE} t USING source s ON t.k = s.k WHEN MATCHED AND s.k % 5 > 0 THEN UPDATE SET * "
-        with measured("MERGE of as many rows, a read next to it"):
-            reading = threading.Thread(target=read, args=(True,))
-            reading.start()
-            spark.sql(merge + "WHEN NOT MATCHED THEN INSERT *")
-            reading.join()
-        with measured("read again, merged in tasks"):
-            read(python=True)
-        with measured("full compaction"):
-            spark.sql("CALL paimon.sys.compact(table => 'db.t', compact_strategy => 'full')")
+        if "upsert" in steps:
+            with measured("upsert of all rows"):
+                rows_of(spark, rows, 2).writeTo(TABLE).append()
+        if "read" in steps:
+            with measured("read, merged in tasks"):
+                read(python=True)
+            with measured("read by Spark, keys merged in the driver"):
+                read(python=False)
+        if "merge" in steps:
+            rows_of(spark, rows, 3).createOrReplaceTempView("source")
+            merge = f"MERGE INTO {TABLE} t USING source s ON t.k = s.k WHEN MATCHED AND s.k % 5 > 0 THEN UPDATE SET * "
+            with measured("MERGE of as many rows, a read next to it"):
+                reading = threading.Thread(target=read, args=(True,))
+                reading.start()
+                spark.sql(merge + "WHEN NOT MATCHED THEN INSERT *")
+                reading.join()
+        if "merge" in steps and "read" in steps:
+            with measured("read again, merged in tasks"):
+                read(python=True)
+        if "compact" in steps:
+            with measured("full compaction"):
+                spark.sql("CALL paimon.sys.compact(table => 'db.t', compact_strategy => 'full')")
         assert spark.table(TABLE).count() == rows
         spark.stop()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROWS)
+    chosen = sys.argv[2].split(",") if len(sys.argv) > 2 else STEPS
+    if unknown := {*chosen} - {*STEPS}:
+        raise SystemExit(f"There is no step {', '.join(sorted(unknown))}. Steps are {', '.join(STEPS)}.")
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROWS, chosen)
