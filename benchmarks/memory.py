@@ -1,8 +1,8 @@
 """The most memory of each Python process while rows of 2 kB are upserted, merged and read at the default budget.
 
-`python benchmarks/memory.py [rows] [steps]`: steps are some of insert, upsert, read, merge and compact, with commas; all
-when not given. All processes of one session: its own, which plans and commits, and those of its tasks. The kernel's own
-peak of each is read (Linux).
+`python benchmarks/memory.py [rows] [steps]`: steps are some of insert, upsert, read, merge and compact, with commas;
+all when not given. All processes of one session are measured: its own, which plans and commits, and those of its tasks.
+The kernel's own peak of each is read (Linux).
 """
 
 from __future__ import annotations
