@@ -191,6 +191,59 @@ def merges() -> None:
 
 
 @check
+def merges_of_keyed_tables() -> None:
+    """``mergeInto`` of tables with keys: rows match, however a condition names columns."""
+    columns = "id long, `order no` string, `a``b.c` string"
+    whole = "lake.shop.keyed"
+    make = "CREATE TABLE lake.shop.{} (id BIGINT, `order no` STRING, `a``b.c` STRING) TBLPROPERTIES ({})"
+    spark.sql(make.format("keyed", "'primary-key' = 'id', 'bucket' = '1'"))
+    spark.sql("CREATE DATABASE lake.other")
+    spark.sql(make.replace("shop", "other").format("keyed", "'bucket' = '-1'"))
+    spark.sql("INSERT INTO lake.other.keyed VALUES (1, 'n', 'm'), (3, 'n', 'm')")
+    source = frame((1, "n", "m"), (3, "n", "m"), columns=columns).alias("s")
+    own, other = sf.col(f"{whole}.id"), sf.col("s.id")
+    conditions = [
+        sf.expr("keyed.id = s.id"),
+        sf.expr("s.id = shop.keyed.id"),
+        sf.expr("lake.shop.keyed.id = s.id"),
+        sf.expr("LAKE.Shop.Keyed.ID = S.Id"),
+        sf.expr("`lake`.`shop`.`keyed`.`id` = `s`.`id`"),
+        own == other,
+        other == own,
+        sf.col("KEYED.id") == source["id"],
+        (own == other) & sf.expr("lake.shop.keyed.`order no` <> 'q'"),
+        sf.expr("lake.shop.keyed.`a``b.c` <> s.`a``b.c`")
+        & (sf.col("`lake`.`shop`.keyed.`order no`").isNotNull())
+        & (own == other),
+    ]
+    for condition in conditions:
+        spark.sql(f"INSERT OVERWRITE {whole} VALUES (1, 'x', 'y'), (2, 'x', 'y')")
+        source.mergeInto(whole, condition).whenMatched().updateAll().whenNotMatched().insertAll().merge()
+        equal(rows(spark.table(whole)), [(1, "n", "m"), (2, "x", "y"), (3, "n", "m")])
+    matched = sf.expr("lake.shop.keyed.`a``b.c` = 'm'") & (sf.col("shop.keyed.`order no`") == sf.col("s.`order no`"))
+    merge = source.mergeInto(whole, sf.expr("lake.shop.keyed.id = s.id")).whenMatched(matched)
+    merge = merge.update({"lake.shop.keyed.`order no`": sf.expr("concat(lake.shop.keyed.`a``b.c`, s.`order no`)")})
+    merge.whenNotMatchedBySource(sf.expr("lake.shop.keyed.id > 1")).update(
+        {"`a``b.c`": sf.col(f"{whole}.`order no`")}
+    ).merge()
+    equal(rows(spark.table(whole)), [(1, "mn", "m"), (2, "x", "x"), (3, "mn", "m")])
+    same_name = spark.table("lake.other.keyed").where("id = 1")
+    same = same_name.mergeInto(whole, sf.col(f"{whole}.id") == same_name["id"])
+    same.whenMatched(sf.col(f"{whole}.id") > 0).update({"id": same_name["id"], "order no": sf.lit("same")}).merge()
+    equal(rows(spark.table(whole))[0], (1, "same", "m"))
+    fails(
+        AnalysisException,
+        "`lake`.`shop`.`keyed`.`nmae`",
+        source.mergeInto(whole, own == other).whenMatched(sf.expr(f"{whole}.nmae = 1")).updateAll().merge,
+    )
+    fails(
+        PaimonError,
+        "Can't update the primary key column id",
+        source.mergeInto(whole, sf.expr(f"{whole}.id = s.id - 1")).whenMatched().updateAll().merge,
+    )
+
+
+@check
 def streams() -> None:
     """``readStream.table`` and ``writeStream.toTable``."""
     frame((1, "a")).writeTo("lake.shop.source").create()

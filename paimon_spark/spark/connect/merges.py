@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.connect.names import context_of, parts_of, there
 from paimon_spark.spark.session.plain_methods import wrap_method
 from paimon_spark.spark.sql.merge_frames import GivenClause
 from paimon_spark.spark.sql.merge_strategy import Action
+from paimon_spark.spark.statements.qualifiers import (
+    Relation,
+    path_without_qualifiers,
+    qualifiers_length,
+    with_aliases,
+    with_other_aliases,
+)
+from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import Merge
-from paimon_spark.spark.table.paimon_table import PaimonTable
+from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from paimon_spark.spark.sql.warehouses import TableName
 
 _GIVEN = "_paimon_clauses"
@@ -77,22 +89,19 @@ def _merge(own: Callable[..., None]) -> Callable[..., None]:
 def _merge_of(writer: Any, session: Any, name: TableName) -> Merge:
     from pyspark.sql.connect.dataframe import DataFrame
 
+    handle = TableHandle(session, name.path, name.options)
     source: Any = DataFrame(writer._source_plan, session)
-    table = PaimonTable.for_path(session, name.path, **name.options)
-    alias = _alias(writer._source_plan.plan(session.client))
-    merge = table.merge(source, _unqualified(writer._condition, name), alias=name.table, source_alias=alias)
+    given = _Given.of(writer._source_plan.plan(session.client), name, lambda: source.columns, session)
     clauses: dict[str, list[GivenClause]] = {"matched": [], "not_matched": [], "not_matched_by_source": []}
     for location, clause in getattr(writer, _GIVEN):
         if location == "not_matched_by_source" and clause.action is Action.UPDATE and clause.values is None:
             raise UnsupportedError("whenNotMatchedBySource().updateAll() has no source to take values from: update(…)")
-        condition = None if clause.condition is None else _unqualified(clause.condition, name)
-        values = clause.values and {_own(key, name): _unqualified(value, name) for key, value in clause.values.items()}
-        clauses[location].append(GivenClause(clause.action, condition, values))
+        clauses[location].append(given.clause(clause))
     return Merge(
-        merge.table,
-        merge.source,
-        merge.on,
-        merge.aliases,
+        handle,
+        source,
+        given.conditions(writer._condition),
+        (given.own.alias, given.other.alias),
         tuple(clauses["matched"]),
         tuple(clauses["not_matched"]),
         tuple(clauses["not_matched_by_source"]),
@@ -100,56 +109,128 @@ def _merge_of(writer: Any, session: Any, name: TableName) -> Merge:
     )
 
 
-def _alias(relation: Any) -> str:
-    """Return the alias of a source, by which conditions name it; another where it has none."""
-    if relation.WhichOneof("rel_type") == "subquery_alias":
-        return str(relation.subquery_alias.alias)
-    return "_paimon_source"
+@dataclass(frozen=True)
+class _Given:
+    """Turns what a caller gives into expressions over the aliases of both sides: SQL where it is plain."""
+
+    own: Relation
+    other: Relation
+    sources: frozenset[int]
+    """The plans whose columns are those of the source."""
+    session: Any
+
+    @classmethod
+    def of(cls, source: Any, name: TableName, columns: Callable[[], Collection[str]], session: Any) -> _Given:
+        """For a source, the message of the protocol; it has another alias than any table where it has none."""
+        plans, parts = {source.common.plan_id}, ("_paimon_source",)
+        while source.WhichOneof("rel_type") == "subquery_alias":
+            if len(plans) == 1:
+                parts = (*source.subquery_alias.qualifier, source.subquery_alias.alias)
+            source = source.subquery_alias.input
+            plans.add(source.common.plan_id)
+        own_columns = (*name.load().schema.field_names, *METADATA_COLUMNS)
+        own, other = with_other_aliases(
+            Relation(name.parts, lambda: own_columns, name.table), Relation(parts, columns, parts[-1])
+        )
+        return cls(own, other, frozenset(plans), session)
+
+    def clause(self, given: GivenClause) -> GivenClause:
+        """A clause."""
+        condition = given.condition if given.condition is None else self._expression(given.condition)
+        values = given.values and {self._assigned(key): self._expression(value) for key, value in given.values.items()}
+        return GivenClause(given.action, condition, values)
+
+    def conditions(self, on: Any) -> tuple[str | Column, ...]:
+        """The conditions that AND joins in ON."""
+        return tuple(self._plain(part, on) for part in _conjuncts(self._renamed(on)))
+
+    def _expression(self, column: Any) -> str | Column:
+        return self._plain(self._renamed(column), column)
+
+    def _assigned(self, column: str) -> str:
+        """A column of the table, or a field, without the table's name before it."""
+        path = path_without_qualifiers(parts_of(column), self.own)
+        return ".".join(part if part.isidentifier() else quoted_name(part) for part in path) or column
+
+    def _renamed(self, column: Any) -> Any:
+        """The message of a Column, or of SQL, in which aliases stand for whole names."""
+        from pyspark.sql.connect.functions import expr
+
+        given: Any = expr(column) if isinstance(column, str) else column
+        message = given.to_plan(self.session.client)
+        self._rename(message)
+        return message
+
+    def _rename(self, message: Any) -> None:
+        kind = message.DESCRIPTOR.full_name.rpartition(".")[2]
+        if kind == "ExpressionString":
+            message.expression = with_aliases(message.expression, (self.own, self.other))
+        elif kind == "UnresolvedAttribute":
+            self._rename_attribute(message)
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                for part in [value] if hasattr(value, "DESCRIPTOR") else list(value):
+                    if hasattr(part, "DESCRIPTOR"):
+                        self._rename(part)
+
+    def _rename_attribute(self, message: Any) -> None:
+        names = parts_of(message.unparsed_identifier)
+        if message.HasField("plan_id"):
+            found, length = ([self.other] if self._is_of_source(message, names) else []), 0
+        else:
+            found, length = qualifiers_length(names, (self.own, self.other))
+        if len(found) == 1:
+            message.ClearField("plan_id")
+            message.unparsed_identifier = ".".join(map(quoted_name, (found[0].alias, *names[length:])))
+
+    def _is_of_source(self, message: Any, names: tuple[str, ...]) -> bool:
+        """Whether ``df["x"]`` names a column of the source."""
+        is_plain = message.plan_id in self.sources and not message.is_metadata_column
+        return is_plain and bool(names) and self.other.has(names[0])
+
+    def _plain(self, message: Any, column: Any) -> str | Column:
+        """A message, which is a part of a Column, as SQL; as a Column where it is more than names and SQL."""
+        from pyspark.sql.connect.column import Column as ConnectColumn
+        from pyspark.sql.connect.expressions import Expression
+
+        text = _text(message)
+        if text is not None:
+            return text
+        words = f"{column} {self.own.alias} {self.other.alias}"
+
+        class Renamed(Expression):
+            """An expression whose columns are named by the aliases."""
+
+            def to_plan(self, session: Any) -> Any:
+                """The message of the protocol."""
+                return message
+
+            def __repr__(self) -> str:
+                """Words that are at least those of the expression, as `Named` asks for."""
+                return words
+
+        made: Any = ConnectColumn(Renamed())
+        return cast("Column", made)
 
 
-def _own(column: str, name: TableName) -> str:
-    """Return a column of the table without the table's name before it."""
-    parts = parts_of(column)
-    whole = tuple(part.lower() for part in name.parts)
-    for length in range(len(whole), 0, -1):
-        if len(parts) > length and tuple(part.lower() for part in parts[:length]) == whole[-length:]:
-            return ".".join(f"`{part}`" if not part.isidentifier() else part for part in parts[length:])
-    return column
+def _conjuncts(message: Any) -> Iterator[Any]:
+    function = message.unresolved_function
+    if message.WhichOneof("expr_type") == "unresolved_function" and function.function_name == "and":
+        for argument in function.arguments:
+            yield from _conjuncts(argument)
+    else:
+        yield message
 
 
-def _unqualified(column: Any, name: TableName) -> Any:
-    """Return a Column in which the table's whole name before a column is its last part, the alias of the merge."""
-    from pyspark.sql.connect.column import Column
-    from pyspark.sql.connect.expressions import Expression
-
-    if not isinstance(column, Column):
-        return column
-
-    class Renamed(Expression):
-        """An expression whose columns are named by the alias."""
-
-        def to_plan(self, session: Any) -> Any:
-            """The message of the protocol."""
-            message = column.to_plan(session)
-            _rename(message, name)
-            return message
-
-        def __repr__(self) -> str:
-            return str(column)
-
-    return Column(Renamed())
-
-
-def _rename(message: Any, name: TableName) -> None:
-    if message.DESCRIPTOR.full_name == "spark.connect.Expression.UnresolvedAttribute":
-        parts = parts_of(message.unparsed_identifier)
-        for length in (3, 2):
-            whole = tuple(part.lower() for part in name.parts[-length:])
-            if len(whole) == length and len(parts) > length and tuple(p.lower() for p in parts[:length]) == whole:
-                message.unparsed_identifier = ".".join(f"`{part}`" for part in parts[length - 1 :])
-                return
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            for part in [value] if hasattr(value, "DESCRIPTOR") else list(value):
-                if hasattr(part, "DESCRIPTOR"):
-                    _rename(part, name)
+def _text(message: Any) -> str | None:
+    """Return SQL, a column or the equality of two columns as SQL; None of any other expression."""
+    match message.WhichOneof("expr_type"):
+        case "expression_string":
+            return str(message.expression_string.expression)
+        case "unresolved_attribute" if not message.unresolved_attribute.HasField("plan_id"):
+            name = message.unresolved_attribute.unparsed_identifier
+            return None if "/" in name else ".".join(map(quoted_name, parts_of(name))) or None
+        case "unresolved_function" if message.unresolved_function.function_name == "==":
+            sides = [_text(argument) for argument in message.unresolved_function.arguments]
+            return None if None in sides else " = ".join(f"({side})" for side in sides)
+    return None

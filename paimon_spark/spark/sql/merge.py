@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
@@ -304,6 +304,8 @@ def _check_names(table: FileStoreTable, locations: Collection[str]) -> None:
 
 def _row_error(table: FileStoreTable, error: Exception) -> Exception | None:
     """Return our own error for one that a task has raised by one of the sentences below; None for any other."""
+    if isinstance(error, AnalysisException):
+        return None  # the plan that it shows has these sentences too
     text = str(error)
     if CARDINALITY_VIOLATION in text:
         return DataError(CARDINALITY_VIOLATION)

@@ -6,9 +6,10 @@ What SQL text compares and assigns is known as far as it is plain: columns behin
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
@@ -95,7 +96,8 @@ class FrameMerge(MergeStatement):
     """Gives the source, where the target is read at a snapshot."""
     aliases: tuple[str, str]
     """Of target and source."""
-    on: str | Column
+    on: str | Column | tuple[str | Column, ...]
+    """A condition, or several that AND joins."""
     matched: Sequence[GivenClause] = ()
     not_matched: Sequence[GivenClause] = ()
     not_matched_by_source: Sequence[GivenClause] = ()
@@ -109,6 +111,11 @@ class FrameMerge(MergeStatement):
         """What its clauses do."""
         return {clause.action for clause in self._clauses()}
 
+    @property
+    def _conditions(self) -> tuple[str | Column, ...]:
+        """The conditions that AND joins in ON."""
+        return self.on if isinstance(self.on, tuple) else (self.on,)
+
     def _clauses(self) -> Iterator[GivenClause]:
         yield from (*self.matched, *self.not_matched, *self.not_matched_by_source)
 
@@ -121,7 +128,7 @@ class FrameMerge(MergeStatement):
         """
         if not self.actions:
             raise OptionError("a merge needs a clause that says what to do, such as when_matched_update()")
-        refuse_nondeterministic(self.on, *(clause.condition for clause in self._clauses()))
+        refuse_nondeterministic(*self._conditions, *(clause.condition for clause in self._clauses()))
         for clauses in (self.matched, self.not_matched, self.not_matched_by_source):
             if any(clause.condition is None for clause in clauses[:-1]):
                 raise OptionError("only the last clause of its kind can do without a condition: others are not reached")
@@ -136,7 +143,7 @@ class FrameMerge(MergeStatement):
         return MergeRows(
             target=target,
             source=source,
-            on=_column(self.on),
+            on=reduce(operator.and_, map(_column, self._conditions)),
             old={**old, **{name: _named(own, name) for name in locations}},
             matched=values.clauses(self.matched),
             not_matched=values.clauses(self.not_matched),
@@ -165,15 +172,16 @@ class FrameMerge(MergeStatement):
 
     def _named(self) -> Named:
         """What the statement names."""
-        return Named.by(self.on, *(given for clause in self._clauses() for given in clause.expressions()))
+        return Named.by(*self._conditions, *(given for clause in self._clauses() for given in clause.expressions()))
 
     def _compared(self, source: DataFrame) -> tuple[list[tuple[str, str]], bool]:
         """The columns of the table and of the source that ON compares; and whether it says nothing else."""
         own = {name.lower(): name for name in self.table.schema.field_names}
         other = {name.lower(): name for name in source.columns}
-        compared, is_whole = equal_names(self.on, self.aliases) if isinstance(self.on, str) else ([], False)
+        says = [equal_names(part, self.aliases) if isinstance(part, str) else ([], False) for part in self._conditions]
+        compared = [pair for pairs, _ in says for pair in pairs]
         known = [(own[a.lower()], other[b.lower()]) for a, b in compared if a.lower() in own and b.lower() in other]
-        return known, is_whole and len(known) == len(compared)
+        return known, all(is_whole for _, is_whole in says) and len(known) == len(compared)
 
     def _shape(self, source: DataFrame) -> MergeShape:
         """What the statement says about the columns of a source."""

@@ -9,7 +9,7 @@ perhaps with fields of a struct behind it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from paimon_spark.spark.statements.query_trees import NotUnderstoodError, QualifiedColumn, read_query
@@ -63,6 +63,13 @@ def qualifiers_length(
         if found:
             return found, length
     return [], 0
+
+
+def with_other_aliases(own: Relation, other: Relation) -> tuple[Relation, Relation]:
+    """Return the two sides of a statement, whose aliases differ: where they were equal, both get a number."""
+    if own.alias.lower() != other.alias.lower():
+        return own, other
+    return replace(own, alias=f"{own.alias}_0"), replace(other, alias=f"{other.alias}_1")
 
 
 def path_without_qualifiers(names: tuple[str, ...], relation: Relation) -> tuple[str, ...]:

@@ -196,14 +196,20 @@ def _comparisons(node: Any) -> Iterator[Comparison]:
     if select is None or select.args.get("where") is None:
         return
     alone = not select.args.get("joins")
-    own = (node.alias or node.name).lower()
+    own = (node.alias,) if node.alias else _qualifier(node, "this")
+    own = tuple(name.lower() for name in own)
     condition = select.args["where"].this
     for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
         found = _comparison(part)
         if found is not None:
             comparison, qualifier = found
-            if (alone and not qualifier) or qualifier.lower() == own:
+            if own[-len(qualifier) :] == tuple(name.lower() for name in qualifier) if qualifier else alone:
                 yield comparison
+
+
+def _qualifier(node: Any, last: str = "table") -> tuple[str, ...]:
+    """The names of catalog, database and table that a column or a table is written with."""
+    return tuple(part.name for key in ("catalog", "db", last) if (part := node.args.get(key)) is not None)
 
 
 def _select_of(node: Any) -> Any:
@@ -232,7 +238,7 @@ _OPERATORS: dict[type[Any], str] = {
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
-def _comparison(node: Any) -> tuple[Comparison, str] | None:
+def _comparison(node: Any) -> tuple[Comparison, tuple[str, ...]] | None:
     """Return a condition as a comparison, with the qualifier of its column; None for another condition."""
     while isinstance(node, exp.Paren):
         node = node.this
@@ -259,11 +265,11 @@ def _comparison(node: Any) -> tuple[Comparison, str] | None:
             column, operator, values = node.expression, _MIRRORED.get(operator, operator), [node.this]
     if not operator or not isinstance(column, exp.Column) or not isinstance(column.this, exp.Identifier):
         return None
-    if column.args.get("db") or column.args.get("catalog"):
-        return None
     literals = [_value(value) for value in values]
     known = [value for value in literals if value is not None]
-    return (Comparison(column.name, operator, tuple(known)), column.table) if len(known) == len(literals) else None
+    if len(known) < len(literals):
+        return None
+    return Comparison(column.name, operator, tuple(known)), _qualifier(column)
 
 
 def _value(node: Any) -> Value | None:

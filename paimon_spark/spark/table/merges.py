@@ -84,7 +84,8 @@ class Merge:
 
     table: TableHandle
     source: DataFrame
-    on: str | Column
+    on: str | Column | tuple[str | Column, ...]
+    """A condition, or several that AND joins."""
     aliases: tuple[str, str]
     matched: tuple[GivenClause, ...] = ()
     not_matched: tuple[GivenClause, ...] = ()

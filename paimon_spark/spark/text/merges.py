@@ -33,7 +33,7 @@ from paimon_spark.spark.sql.merge_strategy import Action
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
 from paimon_spark.spark.sql.warehouses import resolve
 from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
-from paimon_spark.spark.statements.qualifiers import Relation, with_aliases
+from paimon_spark.spark.statements.qualifiers import Relation, with_aliases, with_other_aliases
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
 from paimon_spark.spark.table.pinned_sources import pinned_source
@@ -320,16 +320,14 @@ def _read_merge(
     matched, not_matched, by_source = _clauses(cursor, table, own.parts, strict=rules is None)
     handle = TableHandle(context.spark, name.path, name.options)
     behind = f"FROM {written}" + (f" AS {quoted_name(parts[0])}" if len(parts) == 1 else "")
-    alias = parts[-1]
-    if own.alias.lower() == alias.lower():
-        own, alias = replace(own, alias=f"{alias}_0"), f"{alias}_1"
     columns = _columns(context, ctes, written, _metadata_named(rest, parts[-1]))
     other = Relation(
-        parts, lambda: run_query(context, Cursor.of_query(f"{ctes}SELECT {columns} {behind}")).columns, alias
+        parts, lambda: run_query(context, Cursor.of_query(f"{ctes}SELECT {columns} {behind}")).columns, parts[-1]
     )
+    own, other = with_other_aliases(own, other)
     lifted = SourceColumns(
         lambda text: run_query(context, Cursor.of_query(f"{ctes}SELECT ({text}) AS x {behind}")),
-        alias,
+        other.alias,
         own.parts[-1],
         table.schema.field_names,
     )
