@@ -241,6 +241,8 @@ def merges_of_keyed_tables() -> None:
         "Can't update the primary key column id",
         source.mergeInto(whole, sf.expr(f"{whole}.id = s.id - 1")).whenMatched().updateAll().merge,
     )
+    spark.sql("DROP TABLE lake.shop.keyed")
+    spark.sql("DROP DATABASE lake.other CASCADE")
 
 
 @check
