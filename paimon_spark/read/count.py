@@ -55,7 +55,7 @@ def _rows_of(table: FileStoreTable, runs: Runs, constants: Mapping[str, pa.Scala
     budget = table.options.value("read.merge.memory-budget")
     fields = tuple(table.schema.field(name) for name in keys)
     reader = FileRead(table, fields, constants, batch_bytes=block_bytes(budget, len(runs))).as_query()
-    pieces = aligned_batches([reader.run(run, None) for run in runs], keys, budget_bytes=budget)
+    pieces = aligned_batches(reader.runs(runs, None), keys, budget_bytes=budget)
     return sum(_distinct([batch for run in ready for batch in run], keys) for ready in pieces)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, DataFileReader, open_data_file
-from paimon_spark.storage.read_ahead import FilesAhead
+from paimon_spark.storage.read_ahead import FILES_AHEAD_BYTES, FilesAhead
 
 if TYPE_CHECKING:
     from paimon_spark.read.record_expiry import RecordExpiry
@@ -69,12 +70,17 @@ class FileRead:
         """Return the reader of a query, which may pass over files that cannot be read where its options say so."""
         return replace(self, passes_over=passed_over(self.table))
 
-    def for_files(self, files: Iterable[SplitFile]) -> FileRead:
-        """Return a reader that fetches files ahead, where they lie in a store; they are read in about this order."""
+    def for_files(self, files: Iterable[SplitFile], most_bytes: int = FILES_AHEAD_BYTES) -> FileRead:
+        """Return a reader that fetches files ahead, where they lie in a store.
+
+        Args:
+            files: in about the order in which they are read.
+            most_bytes: of files that wait; no more than `FILES_AHEAD_BYTES` wait in any case.
+        """
         several = [(file.path, file.size) for file in files]
         if self.table.file_io.threads == 1 or len(several) < 2:
             return self
-        return replace(self, ahead=FilesAhead(self.table.file_io, several))
+        return replace(self, ahead=FilesAhead(self.table.file_io, several, min(most_bytes, FILES_AHEAD_BYTES)))
 
     def batches(self, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``file`` in order.
@@ -163,11 +169,48 @@ class FileRead:
             batches = reader.batches(file, predicate)
             yield from batches if self.expiry is None else self.expiry.kept(batches)
 
+    def runs(self, runs: Iterable[Sequence[SplitFile]], predicate: Predicate | None) -> list[Iterator[pa.RecordBatch]]:
+        """Return the rows of sorted runs that are merged, each as `run` gives them."""
+        return self.at_once([self.run(files, predicate) for files in runs])
+
+    def at_once(self, streams: Sequence[Iterator[pa.RecordBatch]]) -> list[Iterator[pa.RecordBatch]]:
+        """Return streams of rows that a merge begins together; of files in a store, their first batches come at once.
+
+        A merge loads one batch of each stream before it gives a row, so that this takes no more memory than it does.
+        """
+        threads = min(self.table.file_io.threads, len(streams))
+        return list(streams) if threads < 2 else _FirstBatches(streams, threads).streams()
+
     def _counted(self, mapping: FieldMapping, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield ``rows`` rows of constants and nulls, when no column of the file is wanted."""
         for start in range(0, rows, self.batch_rows):
             count = min(self.batch_rows, rows - start)
             yield mapping.batch(rows_without_columns(count))
+
+
+class _FirstBatches:
+    """The first batch of each of some streams: all are made in threads as soon as one of them is asked for."""
+
+    def __init__(self, streams: Sequence[Iterator[pa.RecordBatch]], threads: int) -> None:
+        self._streams = streams
+        self._threads = threads
+        self._firsts: list[Future[pa.RecordBatch | None]] = []
+
+    def streams(self) -> list[Iterator[pa.RecordBatch]]:
+        """The streams, each to be read by the same thread."""
+        return [self._stream(at, stream) for at, stream in enumerate(self._streams)]
+
+    def _stream(self, at: int, stream: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if not self._firsts:
+            pool = ThreadPoolExecutor(self._threads, "paimon-runs")
+            self._firsts = [pool.submit(next, each, None) for each in self._streams]
+            pool.shutdown(wait=False)  # its threads end with what they have to do
+        batch = self._firsts[at].result()
+        self._firsts[at] = Future()  # which keeps no rows
+        if batch is not None:
+            yield batch
+            del batch
+            yield from stream
 
 
 def passed_over(table: FileStoreTable) -> frozenset[str]:

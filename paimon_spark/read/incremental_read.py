@@ -148,10 +148,14 @@ def merged_with_kinds(
         needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
         merged = tuple(field for field in table.schema.fields if field.name in needed)
         wide = replace(reader, fields=merged, batch_bytes=most)
-        streams = [wide.run(run, key_predicate) for run in runs]
         above = sum(run[0].level > 0 for run in runs) if table.options.needs_lookup else 0
         yield from merge_sorted_runs(
-            streams, engine, budget_bytes=budget, drop_deletes=False, columns=names, replacing=above
+            wide.runs(runs, key_predicate),
+            engine,
+            budget_bytes=budget,
+            drop_deletes=False,
+            columns=names,
+            replacing=above,
         )
 
 

@@ -24,6 +24,7 @@ from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, fields, implied_by, matching
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, without_retracts
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS
+from paimon_spark.storage.read_ahead import FILES_AHEAD_BYTES
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _merged_section(
         use_threads=reader.use_threads,
         dictionaries=frozenset() if table.options.needs_lookup else engine.moved_columns(list(needed)),
     )
-    yield from merged_section(table, runs, [merging.run(run, pushed) for run in runs], engine, names, budget)
+    yield from merged_section(table, runs, merging.runs(runs, pushed), engine, names, budget)
 
 
 def section_reader(
@@ -155,7 +156,7 @@ def section_reader(
     order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
     size = block_bytes(budget, len(runs))
     reader = FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size).as_query()
-    return reader.for_files(opened_in_order(runs))
+    return reader.for_files(opened_in_order(runs), budget // 4 or FILES_AHEAD_BYTES)
 
 
 def opened_in_order(runs: Sequence[Sequence[SplitFile]]) -> list[SplitFile]:

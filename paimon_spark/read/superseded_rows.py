@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_KEPT_BYTES: Final = 32 << 20
+_OPEN_FILE_BYTES: Final = 4 << 20
+"""Of the memory of a merge, for each file of a store that may be open: what waits of it, and what is decoded."""
 
 
 class _Kept:
@@ -65,7 +67,8 @@ def superseded_rows(table: FileStoreTable, splits: Sequence[DataSplit], threads:
     Args:
         table: of the plan; its engine lets one row of a key win as it is (`CoreOptions.one_row_wins`).
         splits: whole ones, not `raw_convertible`.
-        threads: how many splits are looked at at once; they share the memory of a merge.
+        threads: how many splits are looked at at once; they share the memory of a merge. In a store, whose answers are
+            waited for, as many as this memory lets open their files.
 
     Returns:
         By the path of a file one bit for each of its rows, set where the row is left out. Files that nothing but their
@@ -75,8 +78,13 @@ def superseded_rows(table: FileStoreTable, splits: Sequence[DataSplit], threads:
         CorruptTableError: a data file or schema file is missing or damaged.
         DataError: the merge engine cannot take a row.
     """
-    budget = table.options.value("read.merge.memory-budget") // max(1, min(threads, len(splits)))
-    with ThreadPoolExecutor(max(1, threads), "paimon-superseded") as pool:
+    budget = table.options.value("read.merge.memory-budget")
+    if table.file_io.threads > 1 and splits:
+        most_files = max(len(split.files) for split in splits)
+        threads = max(threads, budget // (most_files * _OPEN_FILE_BYTES))
+    threads = max(1, min(threads, len(splits)))
+    budget //= threads
+    with ThreadPoolExecutor(threads, "paimon-superseded") as pool:
         found = pool.map(lambda split: _of_split(table, split, budget), splits)
         return dict(chain.from_iterable(found))
 
@@ -143,7 +151,7 @@ def _superseded(
     if are_all_rows:
         streams = [map(_as_inserts, stream) for stream in streams]
     left_out = np.ones(ends[-1], np.bool_)
-    for batch in merged_section(table, runs, streams, engine, [number], budget):
+    for batch in merged_section(table, runs, reader.at_once(streams), engine, [number], budget):
         left_out[batch.column(0).to_numpy()] = False
     return [np.packbits(part, bitorder="little") for part in np.split(left_out, ends[:-1])]
 

@@ -31,6 +31,7 @@ from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.golden import golden_tables
 from tests.support.plans import plan_of
+from tests.support.rounds import FarDisk
 from tests.support.seeds import chance
 
 KEYS: dict[str, Callable[[int], Any]] = {
@@ -173,3 +174,47 @@ def test_what_was_found_of_files_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
     superseded_rows(descending, merged_splits(plan_of(descending)), 1)
     superseded_rows(table, merged_splits(plan_of(table)), 1)
     assert len(opened) == 18
+
+
+@pytest.fixture
+def far_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[FileStoreTable, FarDisk]:
+    """Four buckets of four overlapping files each, none of which comes whole."""
+    for module in ("read_ahead", "sized_object"):
+        monkeypatch.setattr(f"paimon_spark.storage.{module}.SMALL_FILE_BYTES", 1 << 10)
+    fields = [DataField(0, "k", IntType(nullable=False)), DataField(1, "v", parse_type("STRING"))]
+    options = {"bucket": "4", "write-only": "true"}
+    table = create_table(str(tmp_path / "t"), create_schema(fields, ("k",), (), options, None))
+    for number in range(4):
+        rows = range(number * 500, number * 500 + 20_000)
+        write(table, {"k": list(rows), "v": [f"{number}-{row}" for row in rows], "_VALUE_KIND": [0] * len(rows)})
+    far = FarDisk()
+    return load_table(str(tmp_path / "t"), file_io=far), far
+
+
+def test_keys_of_files_far_away_take_few_rounds(far_table: tuple[FileStoreTable, FarDisk]) -> None:
+    table, far = far_table
+    plan = plan_of(table)
+    far.rounds()
+    superseded_rows(plan.table, merged_splits(plan), 2)
+    rounds = far.rounds()
+    assert sum(rounds) == 32
+    assert len(rounds) <= 4, rounds
+
+
+def test_a_small_budget_merges_fewer_buckets_at_once(far_table: tuple[FileStoreTable, FarDisk]) -> None:
+    table, far = far_table
+    plan = plan_of(table.with_options({"read.merge.memory-budget": "16 mb"}))
+    far.rounds()
+    superseded_rows(plan.table, merged_splits(plan), 1)
+    rounds = far.rounds()
+    assert max(rounds) <= 4, "the four files of one bucket"
+    assert len(rounds) <= 12, rounds
+
+
+def test_rows_of_files_far_away_are_merged_in_few_rounds(far_table: tuple[FileStoreTable, FarDisk]) -> None:
+    table, far = far_table
+    plan = plan_of(table)
+    far.rounds()
+    assert sum(batch.num_rows for batch in read_split(plan.table, plan.splits[0], plan.fields)) > 1000
+    rounds = far.rounds()
+    assert len(rounds) <= 4, rounds

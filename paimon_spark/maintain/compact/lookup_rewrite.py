@@ -129,7 +129,7 @@ class LookupRewrite:
         expiry = RecordExpiry.of(self._table)
         fields = tuple(schema.fields)
         reader = FileRead(self._table, fields, self._constants, key_value=True, batch_bytes=size, expiry=expiry)
-        streams = [*self._higher_streams(higher, size), *(reader.run(run, None) for run in runs)]
+        streams = [*self._higher_streams(higher, size), *reader.runs(runs, None)]
         keys = schema.trimmed_primary_keys
         for piece in aligned_batches(streams, keys, budget_bytes=self._budget, followers=len(higher)):
             above, newer = (
@@ -371,8 +371,7 @@ def _merged(
 ) -> Pieces:
     engine = merge_engine_for(reader.table.schema)
     has_top = runs[0][0].level == top  # runs come oldest first, each of one level
-    streams = [reader.run(run, None) for run in runs]
-    for ready in aligned_batches(streams, engine.keys, budget_bytes=budget):
+    for ready in aligned_batches(reader.runs(runs, None), engine.keys, budget_bytes=budget):
         newer = [batch for run in ready[has_top:] for batch in run]
         if not newer:
             yield pa.Table.from_batches(ready[0]), None

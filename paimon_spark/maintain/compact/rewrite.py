@@ -242,7 +242,7 @@ def _merged_section(
         expiry=RecordExpiry.of(table),
     ).for_files(opened_in_order(runs))
     yield from merge_sorted_runs(
-        [reader.run(run, None) for run in runs],
+        reader.runs(runs, None),
         merge_engine_for(table.schema),
         budget_bytes=budget,
         drop_deletes=drop_deletes,
