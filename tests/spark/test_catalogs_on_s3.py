@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from conftest import ROOT, absent
+from paimon_spark.spark.catalog import driver_read
 from tests.support.day_of_statements import run_day
 from tests.support.hadoop_aws import hadoop_aws_jars
 from tests.support.hive_server import hive_server
@@ -69,7 +70,10 @@ def test_the_statements_of_a_day(
     run_day(run_by(session, front), renames=catalogs[kind]["metastore"] != "rest")
 
 
-def test_the_plan_says_that_only_paimon_renews_keys(spark: SparkSession, catalogs: dict[str, dict[str, str]]) -> None:
+def test_the_plan_says_that_only_paimon_renews_keys(
+    spark: SparkSession, catalogs: dict[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_read, "_MOST_FAR_FILES", 0)
     session = spark.newSession()
     paimon_spark.register_catalog(session, "renewed", **catalogs["token"])
     session.sql("CREATE DATABASE renewed.plans")

@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.spark.catalog import scan
+from paimon_spark.spark.catalog import driver_read, scan
 from tests.support.calls import jobs_of
 from tests.support.plan_texts import explained
+from tests.support.store_servers import store_server
 
 pytestmark = pytest.mark.spark
 
@@ -174,3 +175,58 @@ def test_the_rows_are_of_the_snapshot_of_the_plan(keyed: SparkSession) -> None:
     values: list[Any] = frame.collect()
     assert values == [(2,)]
     assert keyed.sql("SELECT v FROM one WHERE id = 1").collect() == [(3,)]
+
+
+@pytest.fixture(scope="module")
+def far(spark: SparkSession) -> Iterator[SparkSession]:
+    """A catalog `far` on a store."""
+    with store_server("s3") as server:
+        session = spark.newSession()
+        paimon_spark.register_catalog(session, "far", warehouse=server.root, **server.options)
+        session.sql("CREATE DATABASE far.db")
+        yield session
+
+
+@pytest.mark.parametrize("kind", ["marked", "keyed", "orc"])
+def test_few_small_files_of_a_store_take_no_job(far: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """All rows, filtered ones, counts, joins, no columns; tasks give the same; a stream of the table goes on."""
+    name = f"far.db.{kind}"
+    far.sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING, a ARRAY<STRUCT<n: INT>>) TBLPROPERTIES ({KINDS[kind]})")
+    for n in range(2):
+        far.sql(f"INSERT INTO {name} SELECT CAST(id + {n} AS INT), concat('v', {n}), array() FROM range(0, 50, 1, 1)")
+    queries = [
+        f"SELECT * FROM {name}",
+        f"SELECT v FROM {name} WHERE id > 5",
+        f"SELECT 1 FROM {name}",
+        f"SELECT count(*), max(v) FROM {name} WHERE v <> 'v1'",
+        f"SELECT * FROM {name} x JOIN {name} y ON x.id + 1 = y.id",
+        f"SELECT v FROM {name} LIMIT 5000",
+    ]
+    here = {}
+    for query in queries:
+        rows = far.sql(query)
+        with jobs_of(far) as jobs:
+            here[query] = sorted(map(str, rows.collect()))
+        assert HERE in explained(rows), query
+        if "JOIN" not in query and "count" not in query:
+            assert jobs == [], query
+    with monkeypatch.context() as patched:
+        patched.setattr(scan, "read_here", lambda *_: None)
+        for query in queries:
+            rows = far.sql(query)
+            assert HERE not in explained(rows)
+            assert sorted(map(str, rows.collect())) == here[query], query
+    stream = far.readStream.table(name).writeStream.format("memory").queryName(f"of_{kind}")
+    stream.trigger(availableNow=True).start().awaitTermination()
+    assert far.table(f"of_{kind}").where("id = 3").count()
+
+
+def test_larger_scans_of_a_store_take_a_job(far: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    far.sql("CREATE TABLE far.db.larger (id INT, v STRING)")
+    far.sql("INSERT INTO far.db.larger SELECT CAST(id AS INT), 'v' FROM range(0, 9000, 1, 1)")
+    query = "SELECT * FROM far.db.larger"
+    assert HERE in explained(far.sql(query))
+    for limit in ("_MOST_FAR_FILES", "_MOST_WHOLE_BYTES", "SMALL_FILE_BYTES", "_MOST_CHANGED_ROWS"):
+        with monkeypatch.context() as patched:
+            patched.setattr(driver_read, limit, 0)
+            assert HERE not in explained(far.sql(query)), limit

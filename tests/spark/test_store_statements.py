@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonTable
+from paimon_spark.spark.catalog import driver_read
 from paimon_spark.storage.file_io import FileIO
 from tests.support.store_server import BUCKET, StoreServer
 from tests.support.store_servers import store_server
@@ -109,8 +110,9 @@ def test_tables_without_keys(run: Run) -> None:
 
 
 @on_each_store
-def test_the_plan_says_why_paimon_reads(front: tuple[str, str], run: Run) -> None:
+def test_the_plan_says_why_paimon_reads(front: tuple[str, str], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """This session has Hadoop's file system of HDFS and of no other store."""
+    monkeypatch.setattr(driver_read, "_MOST_FAR_FILES", 0)
     run("CREATE TABLE stored.d.a AS SELECT id FROM range(3)")
     found = run("SELECT * FROM stored.d.a")
     plan = "\n".join(row[0] for row in run("EXPLAIN SELECT * FROM stored.d.a").collect())

@@ -1,11 +1,11 @@
 """Few rows of a table, read in the driver while the query is planned: no job runs, and no Python worker is asked.
 
 These are rows of a few keys, or values, or of a small range of them, whose pages are found by the index of each file
-(`storage/parquet_pages.py`); the first rows of a table; and those in which a statement looks for what it changes. A job
-costs more than such rows. Only what is surely small is read here: `read_here` and `ChangedScans` decide. The rows are a
-``LocalScan``, of which the optimizer makes a ``LocalRelation`` (``PaimonLocalRows``); EXPLAIN shows what was read, with
-``reader=driver`` (``PaimonReadRows``). A Spark that does not let us gets rows of a few keys as a batch in memory, which
-a task of Spark's own hands on (`is_small`).
+(`storage/parquet_pages.py`); the first rows of a table; the few small files of a scan of a store; and those in which a
+statement looks for what it changes. A job costs more than such rows. Only what is surely small is read here:
+`read_here` and `ChangedScans` decide. The rows are a ``LocalScan``, of which the optimizer makes a ``LocalRelation``
+(``PaimonLocalRows``); EXPLAIN shows what was read, with ``reader=driver`` (``PaimonReadRows``). A Spark that does not
+let us gets rows of a few keys as a batch in memory, which a task of Spark's own hands on (`is_small`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import io
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import prod
@@ -29,6 +30,7 @@ from paimon_spark.spark.jvm.features import DRIVER_READS, LOCAL_CHANGES, SMALL_R
 from paimon_spark.spark.source.reader import PaimonPartition
 from paimon_spark.spec.predicate import Leaf, split_and
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.storage.read_ahead import REQUESTS_AT_ONCE, SMALL_FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,6 +55,8 @@ _MOST_FIRST_ROWS: Final = 1_000
 _MOST_CHANGED_ROWS: Final = 10_000
 """Of files in which a statement looks for the rows that it changes; `PaimonRowCommands` takes as many."""
 _MOST_CHANGED_BYTES: Final = 16 << 20
+_MOST_FAR_FILES = REQUESTS_AT_ONCE
+"""Of a whole scan of a store: all are asked for at once."""
 _JAVA_PICKLE_PROTOCOL: Final = 3
 _INTEGERS: Final[Mapping[type[spark.DataType], pa.DataType]] = {
     spark.DateType: pa.int32(),
@@ -95,8 +99,11 @@ def read_here(gateway: Gateway, plan: ScanPlan) -> bytes | None:
     known = not plan.metadata and not any(_has_type(field.dataType, _NOT_FROM_ARROW) for field in plan.struct)
     if not known or plan.view is not ROWS or not isinstance(plan.source, Snapshot) or missing_of(gateway, DRIVER_READS):
         return None
-    if plan.limit is not None and plan.predicate is None and not plan.metadata_predicates:
-        return _first_rows(plan, plan.limit) if plan.limit <= _MOST_FIRST_ROWS else None
+    is_filtered = plan.predicate is not None or plan.metadata_predicates
+    if plan.limit is not None and plan.limit <= _MOST_FIRST_ROWS and not is_filtered:
+        return _first_rows(plan, plan.limit)
+    if _is_far_and_small(plan):
+        return _at_most(_batches_at_once(plan), _MOST_CHANGED_ROWS)
     if not pins_rows(plan.predicate) or not _has_few_files(plan.plan.splits):
         return None
     if not _pins_few_keys(plan) and not decodes_few_rows(plan.plan, _MOST_DECODED_ROWS):
@@ -135,6 +142,33 @@ def _has_few_files(splits: Sequence[DataSplit]) -> bool:
     whole = sum(file.size for file in files if file.format != "parquet")
     size = sum(file.size for file in files) - whole
     return len(files) <= _MOST_FILES and size <= _MOST_BYTES and whole <= _MOST_WHOLE_BYTES
+
+
+def _is_far_and_small(plan: ScanPlan) -> bool:
+    """Return whether all files of a scan come from an object store, whole, in the time of one request.
+
+    Spark's reader asks several times for each of them, and only when a job has started.
+    """
+    if not plan.table.file_io.lists_versions:  # no object store
+        return False
+    splits = plan.plan.splits
+    if not splits or not all(isinstance(split, DataSplit) for split in splits):
+        return False
+    files = {file.path: file for split in splits for file in split.files}.values()
+    sizes = [file.size for file in files]
+    return (
+        len(sizes) <= _MOST_FAR_FILES
+        and max(sizes, default=0) <= SMALL_FILE_BYTES
+        and sum(sizes) <= _MOST_WHOLE_BYTES
+        and sum(file.row_count for file in files) <= _MOST_CHANGED_ROWS
+    )
+
+
+def _batches_at_once(plan: ScanPlan) -> list[pa.RecordBatch]:
+    """Read all rows of a scan, its splits in threads."""
+    reader, splits = plan.reader(), plan.plan.splits
+    with ThreadPoolExecutor(min(plan.table.file_io.threads, len(splits)), "paimon-driver-read") as pool:
+        return list(chain.from_iterable(pool.map(lambda split: list(reader.batches_of(split)), splits)))
 
 
 def _batches(plan: ScanPlan) -> Iterator[pa.RecordBatch]:
