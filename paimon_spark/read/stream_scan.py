@@ -101,11 +101,14 @@ class StreamScan:
         self._empty_polls = 0
         self._last_batch = float("-inf")
         self._until: int | None = None
+        self._initial: StreamOffset | None = None
         self._newest: StreamOffset | None = None
 
     def initial(self) -> StreamOffset:
         """Where a new query begins; raises as `initial_offset`."""
-        return initial_offset(self.table, zone=self._zone)
+        if self._initial is None:  # Spark asks more than once
+            self._initial = initial_offset(self.table, zone=self._zone)
+        return self._initial
 
     def end_at_latest(self) -> StreamOffset:
         """Let the stream end at what is there now; return the offset behind it. It waits for no more rows then."""
@@ -114,9 +117,9 @@ class StreamScan:
         return StreamOffset(self._until + 1)
 
     def newest(self) -> StreamOffset:
-        """The offset behind the latest snapshot, as it was at the last poll if that found nothing."""
+        """The offset behind the latest snapshot, as it was when this was first asked after the last poll."""
         if self._newest is None:
-            return StreamOffset((self.table.snapshots.latest_id() or 0) + 1)
+            self._newest = StreamOffset((self.table.snapshots.latest_id() or 0) + 1)
         return self._newest
 
     def next_offset(self, start: StreamOffset, *, take_all: bool = False) -> StreamOffset:
@@ -139,6 +142,7 @@ class StreamScan:
         Raises:
             SnapshotNotFoundError: the snapshot that is read next has expired, or can never come.
         """
+        self._newest = None
         budget = Budget(limits)
         at = start
         while not budget.is_full and (until is None or at.snapshot_id <= until):

@@ -101,3 +101,14 @@ def test_a_database_that_another_drops_is_gone_in_the_next_statement(
     for statement in ("CREATE TABLE counted.e.t (a INT)", "DESCRIBE DATABASE counted.e", "SHOW TABLES IN counted.e"):
         with pytest.raises(Exception, match=r"SCHEMA_NOT_FOUND|NoSuchNamespace"):
             run(statement)
+
+
+def test_a_stream_lists_snapshots_few_times(run: Run, log: Path, tmp_path: Path) -> None:
+    """Where it ends, where it begins, and how far behind it is after each of two triggers."""
+    frame = run("SELECT 1").sparkSession.readStream.table("counted.d.four")
+    stream = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    requests = RequestLog(log)
+    requests.new()
+    stream.start().awaitTermination()
+    found = requests.new()
+    assert sum(request.startswith("LIST wh/d.db/four/snapshot") for request in found) <= 4, found

@@ -57,6 +57,8 @@ _MOST_CHANGED_ROWS: Final = 10_000
 _MOST_CHANGED_BYTES: Final = 16 << 20
 _MOST_FAR_FILES = REQUESTS_AT_ONCE
 """Of a whole scan of a store: all are asked for at once."""
+_STREAM: Final = "sql.streaming.queryId"
+"""Spark's property of a thread that runs a stream."""
 _JAVA_PICKLE_PROTOCOL: Final = 3
 _INTEGERS: Final[Mapping[type[spark.DataType], pa.DataType]] = {
     spark.DateType: pa.int32(),
@@ -97,6 +99,7 @@ def read_here(gateway: Gateway, plan: ScanPlan) -> bytes | None:
         A stream of Arrow, empty without rows; None where tasks read.
     """
     known = not plan.metadata and not any(_has_type(field.dataType, _NOT_FROM_ARROW) for field in plan.struct)
+    known = known and not (_is_far(plan) and _is_of_stream(gateway))
     if not known or plan.view is not ROWS or not isinstance(plan.source, Snapshot) or missing_of(gateway, DRIVER_READS):
         return None
     is_filtered = plan.predicate is not None or plan.metadata_predicates
@@ -144,12 +147,22 @@ def _has_few_files(splits: Sequence[DataSplit]) -> bool:
     return len(files) <= _MOST_FILES and size <= _MOST_BYTES and whole <= _MOST_WHOLE_BYTES
 
 
+def _is_far(plan: ScanPlan) -> bool:
+    """Return whether the table lies in an object store."""
+    return plan.table.file_io.lists_versions
+
+
+def _is_of_stream(gateway: Gateway) -> bool:
+    """Return whether a query of a stream is planned: newer Sparks build scans of tables that they read as a stream."""
+    return gateway.context.getLocalProperty(_STREAM) is not None
+
+
 def _is_far_and_small(plan: ScanPlan) -> bool:
     """Return whether all files of a scan come from an object store, whole, in the time of one request.
 
     Spark's reader asks several times for each of them, and only when a job has started.
     """
-    if not plan.table.file_io.lists_versions:  # no object store
+    if not _is_far(plan):
         return False
     splits = plan.plan.splits
     if not splits or not all(isinstance(split, DataSplit) for split in splits):

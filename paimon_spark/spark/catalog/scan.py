@@ -343,27 +343,13 @@ class ScanBuilderProxy(AnswerProxy):
             plan, rows = self.changed.scanned(self.gateway, plan)
         else:
             rows = read_here(self.gateway, plan)
-        by_tasks = ScanProxy.of(self, self.loaded.name, plan, self.skipping)
-        return by_tasks if rows is None else ReadRowsProxy(by_tasks, rows)
+        if rows is not None:
+            text = f"paimon {self.loaded.name} {plan.describe()}, reader=driver, {plan.sizes()}"
+            return LocalRowsProxy(self.gateway, plan.struct, text, rows)
+        return ScanProxy.of(self, self.loaded.name, plan, self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:
         return plan.after(self.first) if self.first else plan
-
-
-class ReadRowsProxy(LocalRowsProxy):
-    """One scan whose rows the driver has read; Spark may make a stream of it, which reads the table itself."""
-
-    asked: ClassVar[Mapping[str, str]] = {"toMicroBatchStream": "_asked_stream"}
-
-    def __init__(self, by_tasks: ScanProxy, rows: bytes) -> None:
-        """Hold the rows, as `driver_read` gives them, in place of the scan by which tasks would read them."""
-        plan = by_tasks.plan
-        text = f"paimon {by_tasks.name} {plan.describe()}, reader=driver, {plan.sizes()}"
-        super().__init__(by_tasks.gateway, plan.struct, text, rows)
-        self._by_tasks = by_tasks
-
-    def _asked_stream(self, question: Question) -> Reply:
-        return self._by_tasks._asked_stream(question)
 
 
 class ScanProxy(BasicScanProxy):
