@@ -88,6 +88,7 @@ ELSEWHERE = {
     "table.type": "tests/metastore/test_hive_catalog.py",
     "location-in-properties": "tests/metastore/test_hive_catalog.py",
     "alter-table-cascade": "tests/metastore/test_hive_catalog.py",
+    "format-table.enabled": "tests/metastore/test_hive_format_tables.py",
     "metastore.client.class": "tests/metastore/test_hive_catalog.py",
     "token": "tests/metastore/test_rest_catalog.py",
     "token.*": "tests/metastore/test_rest_auth.py",

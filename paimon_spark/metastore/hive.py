@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import PaimonError, SchemaError, UnsupportedError
+from paimon_spark.metastore import hive_format_table, hive_view
 from paimon_spark.metastore import hive_table as record
-from paimon_spark.metastore import hive_view
 from paimon_spark.metastore.catalog_locks import LockOptions, option_value
 from paimon_spark.metastore.hive_client import (
     HEARTBEAT_SECONDS,
@@ -22,6 +22,7 @@ from paimon_spark.metastore.hive_client import (
     settings_of,
 )
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
+from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.view import View, ViewChange, changed_view
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class HiveMetastore(Metastore):
     table_type: str
     cascades: bool
     skips_statistics: bool
+    has_format_tables: bool
     beat_seconds: float = HEARTBEAT_SECONDS
 
     @staticmethod
@@ -66,12 +68,18 @@ class HiveMetastore(Metastore):
             option_value(options, "table.type"),
             option_value(options, "alter-table-cascade"),
             options.get("hive.skip-update-stats", "").strip().lower() == "true",
+            option_value(options, "format-table.enabled"),
         )
 
     @property
     def keeps_locations(self) -> bool:
         """The metastore says where databases and tables lie."""
         return True
+
+    @property
+    def keeps_format_tables(self) -> bool:
+        """Where ``format-table.enabled`` says so; tables of files that Hive or Spark made are shown too, as in Java."""
+        return self.has_format_tables
 
     def home(self, database: str, table: str) -> TableHome:
         """The entry of a table, which may not be there."""
@@ -147,16 +155,25 @@ class HiveMetastore(Metastore):
                 raise
 
     def tables(self, database: str) -> list[str]:
-        """Names of the Paimon tables of a database; none where there is no such database."""
-        return [found.tableName for found in self._tables(database) if record.is_paimon(found)]
+        """Names of the tables of a database that this catalog shows; none where there is no such database."""
+        return [found.tableName for found in self._tables(database) if self.shows(found)]
 
     def others(self, database: str) -> list[str]:
-        """Names of tables that are not Paimon's."""
+        """Names of tables that were not made for Paimon, format tables among them."""
         return [
             found.tableName
             for found in self._tables(database)
-            if not record.is_paimon(found) and not record.is_view(found)
+            if not (record.is_paimon(found) or record.is_view(found))
+            and not (self.keeps_format_tables and hive_format_table.is_made_here(found))
         ]
+
+    def format_schema(self, found: Any) -> TableSchema | None:
+        """The schema of a format table's record; None for any other record, and where the catalog shows none."""
+        return hive_format_table.schema_of(found) if self.keeps_format_tables else None
+
+    def shows(self, found: Any) -> bool:
+        """Whether a record is that of a table of the catalog."""
+        return record.is_paimon(found) or self.format_schema(found) is not None
 
     def _tables(self, database: str) -> list[Any]:
         try:
@@ -180,9 +197,9 @@ class HiveMetastore(Metastore):
             raise
 
     def has_table(self, database: str, table: str) -> bool:
-        """Return whether there is such a Paimon table."""
+        """Return whether there is such a table, of Paimon's or of plain files."""
         found = self.table(database, table)
-        return found is not None and record.is_paimon(found)
+        return found is not None and self.shows(found)
 
     def has_view(self, database: str, view: str) -> bool:
         """Return whether there is such a view."""
@@ -252,24 +269,33 @@ class HiveMetastore(Metastore):
 
     def add_table(self, database: str, table: str, schema: TableSchema, path: str) -> bool:
         """Add a table; False where another one had the name first."""
-        made = record.new_table(
-            database,
-            table,
-            schema,
-            path,
-            owner=self.client.user,
-            is_external=record.asks_for_external(schema.options, self.table_type),
-            mirrors_all=self.mirrors_all,
-            in_parameters=self.in_parameters,
-        )
+        made = self._new_record(database, table, schema, path)
         try:
             self.client.call("create_table", made)
         except HiveRefusalError as error:
             if error.kind != _TAKEN:
                 raise
             found = self.table(database, table)  # an answer that was lost: the files of the path are ours alone
-            return found is not None and record.is_paimon(found) and self.path_of(found) == record.path_of(path)
+            return found is not None and self.shows(found) and self.path_of(found) == record.path_of(path)
         return True
+
+    def _new_record(self, database: str, table: str, schema: TableSchema, path: str) -> Any:
+        owner, in_parameters = self.client.user, self.in_parameters
+        is_external = record.asks_for_external(schema.options, self.table_type)
+        if is_format_table(schema):
+            return hive_format_table.new_table(
+                database, table, schema, path, owner=owner, is_external=is_external, in_parameters=in_parameters
+            )
+        return record.new_table(
+            database,
+            table,
+            schema,
+            path,
+            owner=owner,
+            is_external=is_external,
+            mirrors_all=self.mirrors_all,
+            in_parameters=in_parameters,
+        )
 
     def path_of(self, found: Any) -> str:
         """The directory of a table."""
@@ -301,6 +327,8 @@ class HiveMetastore(Metastore):
         found = self.table(database, table)
         if found is None:
             raise PaimonError(f"Table {database}.{table} is not in the Hive metastore: it was dropped.")
+        if not record.is_paimon(found):
+            raise SchemaError(f"Table {database}.{table} is not a paimon table in the Hive metastore.")
         record.alter(found, schema, before, mirrors_all=self.mirrors_all, in_parameters=self.in_parameters)
         keeps = self.skips_statistics or found.parameters.get("DO_NOT_UPDATE_STATS", "").lower() == "true"
         properties = {"DO_NOT_UPDATE_STATS": str(keeps).lower(), **({"CASCADE": "true"} if self.cascades else {})}
@@ -336,9 +364,10 @@ class HiveHome(TableHome):
     def find(self, root: str, branch: str) -> Found | None:
         """Ask the metastore for the table."""
         found = self.metastore.table(self.database, self.table)
-        if found is None or not record.is_paimon(found):
+        schema = None if found is None else self.metastore.format_schema(found)
+        if found is None or (schema is None and not record.is_paimon(found)):
             return None
-        return Found(self, self.metastore.path_of(found), is_external=record.is_external(found))
+        return Found(self, self.metastore.path_of(found), schema, is_external=record.is_external(found))
 
     def new_path(self, root: str, schema: TableSchema | None) -> str:
         """The option ``path``, or a directory of the name below that of the database."""
@@ -393,7 +422,7 @@ class HiveHome(TableHome):
     def check_free(self) -> None:
         """Refuse a name that a table of Hive's has, too."""
         found = self.metastore.table(self.database, self.table)
-        if found is not None and not record.is_paimon(found) and not record.is_view(found):
+        if found is not None and not self.metastore.shows(found) and not record.is_view(found):
             raise SchemaError(
                 f"Table {self.database}.{self.table} already exists, but this table is not a paimon table."
             )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedError
@@ -12,6 +13,7 @@ from paimon_spark.metastore.hive_client import records
 from paimon_spark.spec import data_types as types
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.type_parser import parse_type_sql
 
 _INPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
@@ -46,6 +48,13 @@ _PLAIN: Final = {
     types.LocalZonedTimestampType: "timestamp",  # as Java on Hive 2, which Spark's official connector has
     types.VariantType: "struct<value:binary,metadata:binary>",
 }
+_WORDS: Final = {
+    "timestamp": "TIMESTAMP(6)",
+    "timestamp with local time zone": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+    "string": "STRING",
+    "binary": "BYTES",
+}
+_NESTED: Final = re.compile(r"\s*(array|map|struct)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
 
 
 def hive_type(data_type: types.DataType) -> str:
@@ -75,6 +84,40 @@ def hive_type(data_type: types.DataType) -> str:
     raise UnsupportedError(f"A Hive metastore has no type for {data_type}: keep such a table in another catalog.")
 
 
+def paimon_type(text: str) -> types.DataType:
+    """The type that a name of Hive's means. Java: ``HiveTypeUtils.toPaimonType``.
+
+    Raises:
+        UnsupportedError: it is none.
+    """
+    nested = _NESTED.fullmatch(text)
+    if nested is None:
+        name = " ".join(text.lower().split())
+        if name.startswith("uniontype"):
+            raise UnsupportedError(f"There is no type for Hive's {text}.")
+        return parse_type_sql(_WORDS.get(name, name))
+    kind, inside = nested.group(1).lower(), _pieces(nested.group(2))
+    if kind == "array":
+        return types.ArrayType(paimon_type(inside[0]))
+    if kind == "map":
+        return types.MapType(paimon_type(inside[0]), paimon_type(inside[1]))
+    fields = [piece.partition(":") for piece in inside]
+    return types.RowType(
+        tuple(types.DataField(at, name.strip(), paimon_type(of)) for at, (name, _, of) in enumerate(fields))
+    )
+
+
+def _pieces(text: str) -> list[str]:
+    """The parts between the commas that are in no brackets."""
+    found, depth, begin = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            found.append(text[begin:at])
+            begin = at + 1
+    return [*found, text[begin:]]
+
+
 def new_table(
     database: str,
     table: str,
@@ -87,11 +130,19 @@ def new_table(
     in_parameters: bool,
 ) -> Any:
     """The record of a new table. Java: ``HiveCatalog.createHiveTable``."""
-    hive, now = records(), int(time.time())
     kept = _mirrored(schema, mirrors_all=mirrors_all)
     if not mirrors_all:
         kept |= {key: schema.options[key] for key in _MIRRORED if key in schema.options}
-    found = hive.Table(
+    kept |= {"table_type": "PAIMON", "storage_handler": _STORAGE_HANDLER}
+    found = bare_table(database, table, kept, owner=owner, is_external=is_external)
+    fill(found, schema, location, in_parameters=in_parameters)
+    return found
+
+
+def bare_table(database: str, table: str, parameters: Mapping[str, str], *, owner: str, is_external: bool) -> Any:
+    """The record of a new table without columns and formats. Java: ``HiveCatalog.newHmsTable``."""
+    hive, now = records(), int(time.time())
+    return hive.Table(
         tableName=table,
         dbName=database,
         owner=owner,
@@ -99,14 +150,10 @@ def new_table(
         lastAccessTime=now,
         retention=_MAX_INT,
         partitionKeys=[],
-        parameters={**kept, "table_type": "PAIMON", "storage_handler": _STORAGE_HANDLER},
+        parameters={**parameters, **({_EXTERNAL: "TRUE"} if is_external else {})},
         tableType="EXTERNAL_TABLE" if is_external else "MANAGED_TABLE",
         sd=hive.StorageDescriptor(compressed=False, numBuckets=0, storedAsSubDirectories=False),
     )
-    if is_external:
-        found.parameters[_EXTERNAL] = "TRUE"
-    fill(found, schema, location, in_parameters=in_parameters)
-    return found
 
 
 def new_partition(table: Any, texts: Mapping[str, str], directory: str, *, in_parameters: bool) -> Any:
@@ -156,16 +203,22 @@ def fill(found: Any, schema: TableSchema, location: str, *, in_parameters: bool)
     sd.serdeInfo = sd.serdeInfo or hive.SerDeInfo()
     sd.serdeInfo.parameters, sd.serdeInfo.serializationLib = {}, _SERDE
     keys = schema.partition_keys if knows_partitions(schema) else ()
+    set_columns(found, schema, keys)
+    if not keys and schema.options.get(_TAGS):
+        found.partitionKeys = [hive.FieldSchema(schema.options[_TAGS], "string", None)]
+    set_location(found, location, in_parameters=in_parameters)
+
+
+def set_columns(found: Any, schema: TableSchema, keys: Sequence[str]) -> None:
+    """Write columns, those of partitions apart, and comment."""
     if keys:
         found.partitionKeys = [
-            hive.FieldSchema(name, hive_type(schema.field(name).type), schema.field(name).description) for name in keys
+            records().FieldSchema(name, hive_type(schema.field(name).type), schema.field(name).description)
+            for name in keys
         ]
-    elif schema.options.get(_TAGS):
-        found.partitionKeys = [hive.FieldSchema(schema.options[_TAGS], "string", None)]
-    sd.cols = [column_record(field) for field in schema.fields if field.name not in keys]
+    found.sd.cols = [column_record(field) for field in schema.fields if field.name not in keys]
     if schema.comment is not None:
         found.parameters[_COMMENT] = schema.comment
-    set_location(found, location, in_parameters=in_parameters)
 
 
 def column_record(field: types.DataField) -> Any:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any, Final
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.metastore.hive_client import records
-from paimon_spark.metastore.hive_table import column_record
+from paimon_spark.metastore.hive_table import column_record, paimon_type
 from paimon_spark.spec import data_types as types
 from paimon_spark.spec.schema import assign_field_ids
-from paimon_spark.spec.type_parser import parse_type_sql
 from paimon_spark.spec.view import View
 
 _COMMENT: Final = "comment"
 _OF_HIVE: Final = ("transient_lastDdlTime", "last_modified_time", "last_modified_by")
 """Parameters that the metastore writes itself."""
-_WORDS: Final = {
-    "timestamp": "TIMESTAMP(6)",
-    "timestamp with local time zone": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
-    "string": "STRING",
-    "binary": "BYTES",
-}
-_NESTED: Final = re.compile(r"\s*(array|map|struct)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
 
 
 def new_record(database: str, name: str, view: View, owner: str) -> Any:
@@ -67,37 +57,3 @@ def view_of(found: Any) -> View:
     comment = options.pop(_COMMENT, None)
     fields = [types.DataField(0, each.name, paimon_type(each.type), each.comment) for each in found.sd.cols or ()]
     return View(assign_field_ids(fields)[0], found.viewExpandedText or "", {}, comment, options)
-
-
-def paimon_type(text: str) -> types.DataType:
-    """The type that a name of Hive's means. Java: ``HiveTypeUtils.toPaimonType``.
-
-    Raises:
-        UnsupportedError: it is none.
-    """
-    nested = _NESTED.fullmatch(text)
-    if nested is None:
-        name = " ".join(text.lower().split())
-        if name.startswith("uniontype"):
-            raise UnsupportedError(f"There is no type for Hive's {text}.")
-        return parse_type_sql(_WORDS.get(name, name))
-    kind, inside = nested.group(1).lower(), _pieces(nested.group(2))
-    if kind == "array":
-        return types.ArrayType(paimon_type(inside[0]))
-    if kind == "map":
-        return types.MapType(paimon_type(inside[0]), paimon_type(inside[1]))
-    fields = [piece.partition(":") for piece in inside]
-    return types.RowType(
-        tuple(types.DataField(at, name.strip(), paimon_type(of)) for at, (name, _, of) in enumerate(fields))
-    )
-
-
-def _pieces(text: str) -> list[str]:
-    """The parts between the commas that are in no brackets."""
-    found, depth, begin = [], 0, 0
-    for at, character in enumerate(text):
-        depth += (character in "<(") - (character in ">)")
-        if character == "," and depth == 0:
-            found.append(text[begin:at])
-            begin = at + 1
-    return [*found, text[begin:]]

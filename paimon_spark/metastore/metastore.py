@@ -38,6 +38,11 @@ class Metastore(abc.ABC):
         """Whether a statement may say where a new table lies."""
         return self.keeps_locations
 
+    @property
+    def keeps_format_tables(self) -> bool:
+        """Whether tables of plain files are tables of the catalog."""
+        return False
+
     def home(self, database: str, table: str) -> TableHome:
         """The entry of a table, which may not be there."""
         return TableHome(self, database, table)

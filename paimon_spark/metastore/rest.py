@@ -51,6 +51,11 @@ class RestMetastore(Metastore):
         return True
 
     @property
+    def keeps_format_tables(self) -> bool:
+        """The server keeps them as it keeps others."""
+        return True
+
+    @property
     def takes_locations(self) -> bool:
         """A table with a location is an external one."""
         return True

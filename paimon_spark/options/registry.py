@@ -251,6 +251,7 @@ METASTORE_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 "table.type",
                 "hive-conf-dir",
                 "location-in-properties",
+                "format-table.enabled",
                 "alter-table-cascade",
                 "metastore.client.class",
                 "hive.*",

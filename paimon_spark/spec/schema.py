@@ -31,6 +31,8 @@ FORMAT_TABLE: Final = "format-table"
 FILE_FORMAT: Final = "file.format"
 FORMATS: Final = ("csv", "json", "orc", "parquet", "text")
 """Java has `mosaic` besides, which no reader of Spark's knows."""
+CSV_DELIMITERS: Final = ("csv.field-delimiter", "field-delimiter", "seq", "delimiter", "sep")
+"""Names of the option of a format table that says what stands between fields: the first one that is set counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import PaimonError, SchemaChangeError
+from paimon_spark.errors import PaimonError, SchemaChangeError, UnsupportedError
 from paimon_spark.options import accept_stored, check_new_options, find_option
 from paimon_spark.spec.casts import can_cast, cast_default
 from paimon_spark.spec.column_directives import forget_options, is_directive, with_directive
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType, RowType
-from paimon_spark.spec.schema import TableSchema, assign_field_ids
+from paimon_spark.spec.schema import TableSchema, assign_field_ids, is_format_table
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.table.column_options import renamed_options
 from paimon_spark.table.paths import MAIN_BRANCH
@@ -61,6 +61,11 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
         TableNotFoundError: the table is gone.
         UnsupportedError: the table could not be read or written with an option.
     """
+    if is_format_table(table.schema) and table.schemas.server is None:
+        raise UnsupportedError(
+            f"Only data table support alter table: {_table_name(table)} is a format table, which the Hive metastore "
+            "describes. Drop it and make it anew."
+        )
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     schemas, branch = _schemas_to_change(table, changes)
     # All changes of one ALTER make one new schema.

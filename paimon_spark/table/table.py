@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.metastore.metastore import Found, TableHome
 from paimon_spark.metastore.opening import home_of
 from paimon_spark.options import (
@@ -331,6 +331,8 @@ def create_table(
         _create_served(home, name.root, schema, given)
         return load_table(name.root, options=reaching_options(given))
     root = name.root if home is None else home.new_path(name.root, schema)
+    if is_format_table(schema):
+        return _create_of_files(home, name.root, schema, root, given)
     store = file_io if root == name.root else None
     io = confined(store or FileIO.for_path(root, dict(given)), root)
     if home is None:
@@ -373,6 +375,21 @@ def _create_served(home: TableHome, address: str, schema: TableSchema, options: 
             _delete_schema(io, paths, schema.id)
     if not added:
         raise home.taken()
+
+
+def _create_of_files(
+    home: TableHome | None, address: str, schema: TableSchema, root: str, options: Mapping[str, str]
+) -> FileStoreTable:
+    """Put a table of plain files into a metastore that keeps such ones: no schema file lies in its directory."""
+    if home is None or not home.metastore.keeps_format_tables:
+        raise UnsupportedError(
+            f"The catalog of {address} currently does not support format tables ('type' = 'format-table'): use one "
+            "with 'metastore' = 'rest' or 'hive'."
+        )
+    home.check_new(schema)
+    if not home.add(schema, root):
+        raise home.taken()
+    return load_table(address, options=reaching_options(options))
 
 
 def _delete_schema(io: FileIO, paths: TablePaths, schema_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Format tables of a REST catalog, by both fronts: Spark's own sources read and write their files."""
+"""Format tables of REST and Hive catalogs, by both fronts: Spark's own sources read and write their files."""
 
 from __future__ import annotations
 
@@ -10,18 +10,28 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonTable
-from tests.support.rest_server import RestServer
-from tests.support.warehouses import FRONTS, Run, run_by, run_in_database, session_of_rest
+from tests.support.warehouses import FRONTS, Run, run_by, run_in_database
 
 pytestmark = pytest.mark.spark
 FORMATS = ("csv", "json", "orc", "parquet")
 of_catalog = pytest.mark.parametrize("run", ["catalog"], indirect=True)
 
 
+@pytest.fixture(scope="module", params=["rest", "hive"])
+def kept_by(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The options of a catalog that keeps such tables."""
+    server = request.getfixturevalue(request.param)
+    if request.param == "rest":
+        return dict(server.options())
+    return {"metastore": "hive", "uri": server.uri, "warehouse": str(tmp_path_factory.mktemp("warehouse"))}
+
+
 @pytest.fixture(scope="module")
-def session(spark: SparkSession, rest: RestServer) -> SparkSession:
-    options = {key: text for key, text in rest.options().items() if key != "warehouse"}
-    return session_of_rest(spark, "r", options)
+def session(spark: SparkSession, kept_by: dict[str, str]) -> SparkSession:
+    found = spark.newSession()
+    paimon_spark.register_catalog(found, "r", **kept_by)
+    paimon_spark.sql(found, "SELECT 1", catalog="r", **kept_by)
+    return found
 
 
 @pytest.fixture(params=FRONTS)
@@ -58,7 +68,11 @@ def test_a_table_without_partitions(run: Run, name: str) -> None:
 def test_a_table_with_partitions(run: Run, name: str, session: SparkSession) -> None:
     run(f"CREATE TABLE r.f.t (id INT, day DATE, v STRING, p INT) USING {name} PARTITIONED BY (day, p)")
     assert rows(run, "SELECT id, p FROM r.f.t WHERE p = 1") == []
-    run("INSERT INTO r.f.t VALUES (1, DATE '2026-01-01', 'a', 1), (2, DATE '2026-01-02', 'b', 2), (3, NULL, 'c', 3)")
+    columns = "(id, day, v, p)"  # in Hive's metastore the columns of partitions are the last ones
+    run(
+        f"INSERT INTO r.f.t {columns} "
+        "VALUES (1, DATE '2026-01-01', 'a', 1), (2, DATE '2026-01-02', 'b', 2), (3, NULL, 'c', 3)"
+    )
     place = location(run, "t")
     assert sorted(folder.name for folder in place.iterdir() if folder.is_dir() and folder.name[0] != ".") == [
         "day=2026-01-01", "day=2026-01-02", "day=__DEFAULT_PARTITION__",
@@ -70,20 +84,20 @@ def test_a_table_with_partitions(run: Run, name: str, session: SparkSession) -> 
     assert rows(run, "SELECT id FROM r.f.t WHERE day = DATE '2026-01-01' AND v = 'a'") == [(1,)]
     run("INSERT OVERWRITE r.f.t PARTITION (p = 1, day = DATE '2026-01-01') VALUES (5, 'x')")
     assert rows(run, "SELECT id, p FROM r.f.t") == [(2, 2), (3, 3), (5, 1)]
-    run("INSERT INTO r.f.t PARTITION (p = 2, day) VALUES (6, DATE '2026-01-02', 'y')")
+    run("INSERT INTO r.f.t PARTITION (p = 2, day) (id, day, v) VALUES (6, DATE '2026-01-02', 'y')")
     assert [row[0] for row in run("SHOW PARTITIONS r.f.t").collect()][:2] == [
         "day=2026-01-01/p=1", "day=2026-01-02/p=2",
     ]  # fmt: skip
     assert [row[0] for row in run("SHOW PARTITIONS r.f.t PARTITION (p = 2)").collect()] == ["day=2026-01-02/p=2"]
     session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
-        run("INSERT OVERWRITE r.f.t VALUES (7, DATE '2026-01-02', 'z', 2)")
+        run(f"INSERT OVERWRITE r.f.t {columns} VALUES (7, DATE '2026-01-02', 'z', 2)")
     finally:
         session.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert rows(run, "SELECT id, p FROM r.f.t") == [(3, 3), (5, 1), (7, 2)]
     run("TRUNCATE TABLE r.f.t PARTITION (p = 2, day = DATE '2026-01-02')")
     assert rows(run, "SELECT id, p FROM r.f.t") == [(3, 3), (5, 1)]
-    run("INSERT OVERWRITE r.f.t VALUES (8, DATE '2026-01-02', 'z', 2)")
+    run(f"INSERT OVERWRITE r.f.t {columns} VALUES (8, DATE '2026-01-02', 'z', 2)")
     assert rows(run, "SELECT id, p FROM r.f.t") == [(8, 2)]
 
 
@@ -103,14 +117,16 @@ def test_a_table_of_text(run: Run) -> None:
 
 
 @of_catalog
-def test_what_else_opens_tables_refuses_them(run: Run, session: SparkSession, rest: RestServer) -> None:
+def test_what_else_opens_tables_refuses_them(run: Run, session: SparkSession, kept_by: dict[str, str]) -> None:
     run("CREATE TABLE r.f.t (id INT) USING csv")
     run("INSERT INTO r.f.t VALUES (1)")
-    options = {key: text for key, text in rest.options().items() if key != "warehouse"}
+    options = {key: text for key, text in kept_by.items() if key != "warehouse"}
+    warehouse = kept_by["warehouse"]
+    path = f"{'' if kept_by['metastore'] == 'hive' else 'rest://'}{warehouse}/f.db/t"
     for opened in (
         lambda: PaimonTable.for_name(session, "r.f.t").to_df(),
-        lambda: paimon_spark.open_table("f.t", catalog="wh", **options).scan().to_arrow(),
-        lambda: session.read.format("paimon").options(**rest.options()).load("rest://wh/f.db/t").collect(),
+        lambda: paimon_spark.open_table("f.t", catalog=warehouse, **options).scan().to_arrow(),
+        lambda: session.read.format("paimon").options(**kept_by).load(path).collect(),
     ):
         with pytest.raises(Exception, match=r"format.table"):
             opened()
@@ -124,7 +140,7 @@ def test_other_catalogs_refuse_them(
     if kind == "jdbc":
         options["uri"] = f"jdbc:sqlite:{tmp_path}/catalog.db"
     elif kind == "hive":
-        options["uri"] = request.getfixturevalue("hive").uri
+        options |= {"uri": request.getfixturevalue("hive").uri, "format-table.enabled": "false"}
     found = spark.newSession()
     paimon_spark.register_catalog(found, "o", **options)
     paimon_spark.sql(found, "SELECT 1", catalog="o", **options)
@@ -133,7 +149,7 @@ def test_other_catalogs_refuse_them(
         for definition, message in {
             "(id INT) USING csv": "Provider 'csv' is not supported by a Paimon catalog",
             "USING parquet AS SELECT 1 AS id": "Provider 'parquet' is not supported by a Paimon catalog",
-            "(line STRING) USING text": "Catalogs with 'metastore' = 'rest' keep tables of plain files",
+            "(line STRING) USING text": "Catalogs with 'metastore' = 'rest' or 'hive' keep tables of plain files",
             "(id INT) TBLPROPERTIES ('type' = 'format-table')": "does not support format tables",
         }.items():
             with pytest.raises(Exception, match=message):

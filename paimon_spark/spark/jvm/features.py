@@ -272,7 +272,7 @@ VIEWS = Feature(
     ),
 )  # fmt: skip
 FORMAT_TABLES = Feature(
-    "tables of plain files", "format tables of REST catalogs are read and written by paimon_spark.sql alone",
+    "tables of plain files", "format tables of REST and Hive catalogs are read and written by paimon_spark.sql alone",
     (
         *_RULES, c.HINT_RULES, c.OVERWRITE, c.DYNAMIC_OVERWRITE, c.RELATION, c.LITERAL, c.FILE_INDEX, c.NO_FILE_CACHE,
         c.PARTITION_SPEC, c.PARTITION_PATH, c.PARTITION_VALUES, c.PATH_NAMES, c.GENERIC_ROW, c.SQL_CONF,

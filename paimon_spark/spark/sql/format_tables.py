@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
+from paimon_spark.spec.schema import CSV_DELIMITERS
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.confinement import ConfinedFileIO
 from paimon_spark.storage.file_io import FsspecFileIO
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.format_table import FormatPartition, FormatTable
 
 _CSV: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "sep": (("csv.field-delimiter", "field-delimiter", "seq", "delimiter", "sep"), ","),
+    "sep": (CSV_DELIMITERS, ","),
     "lineSep": (("csv.line-delimiter", "lineSep"), "\n"),
     "quote": (("csv.quote-character", "quote"), '"'),
     "escape": (("csv.escape-character", "escape"), "\\"),

@@ -21,7 +21,7 @@ from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spec.schema import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.sql_text import quoted_name
-from paimon_spark.table.metastore_catalog import ServedCatalog
+from paimon_spark.table.metastore_catalog import MetastoreCatalog
 from paimon_spark.table.new_schema import names_of
 from paimon_spark.table.paths import is_path_name, plain_path
 from paimon_spark.table.table import create_table
@@ -54,11 +54,19 @@ def format_of_provider(provider: str | None, options: Mapping[str, str], *, keep
     if not keeps_files and given is None:
         raise UnsupportedError(
             "This catalog currently does not support format tables ('type' = 'format-table'): use a catalog with "
-            "'metastore' = 'rest', or a table of Spark's own, spark_catalog.<database>.<table>."
+            "'metastore' = 'rest' or 'hive' in which 'format-table.enabled' is not 'false', or a table of Spark's own, "
+            "spark_catalog.<database>.<table>."
         )
     supported = ["paimon", *(FORMATS if keeps_files else ())]
     if given is not None and given not in supported:
-        more = "" if keeps_files else " Catalogs with 'metastore' = 'rest' keep tables of plain files, too."
+        more = (
+            ""
+            if keeps_files
+            else (
+                " Catalogs with 'metastore' = 'rest' or 'hive' keep tables of plain files, too, the latter unless "
+                "'format-table.enabled' = 'false'."
+            )
+        )
         raise UnsupportedError(
             f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: "
             f"[{', '.join(supported)}]. For a table of Spark's own name it whole: "
@@ -68,8 +76,8 @@ def format_of_provider(provider: str | None, options: Mapping[str, str], *, keep
 
 
 def keeps_format_tables(catalog: FilesystemCatalog | None) -> bool:
-    """Whether a catalog keeps tables of plain files, as in Java: one with a server does."""
-    return isinstance(catalog, ServedCatalog)
+    """Whether a catalog keeps tables of plain files: its metastore says so."""
+    return isinstance(catalog, MetastoreCatalog) and catalog.metastore.keeps_format_tables
 
 
 def location_option(catalog: str, options: Mapping[str, str], own: str, given: str | None) -> dict[str, str]:
