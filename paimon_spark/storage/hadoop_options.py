@@ -69,6 +69,13 @@ _CLASSES: Final[Mapping[str, str]] = {
     "gs": _VIEW,
     "hdfs": _VIEW,
 }
+FILE_SYSTEM_JARS: Final[Mapping[str, str]] = {
+    "s3": "hadoop-aws",
+    "oss": "hadoop-aliyun",
+    "abfs": "hadoop-azure",
+    "gs": "Google's gcs-connector",
+}
+"""Where Hadoop's file systems are, by fsspec's scheme; that of HDFS is always there."""
 _PLAIN_AZURE: Final = "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem"
 
 _PREFIX: Final = "fs.azure."

@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from conftest import ROOT, absent
 from paimon_spark.spark.catalog import driver_read
+from paimon_spark.table.format_table import FormatTable
+from paimon_spark.table.metastore_catalog import open_catalog
 from tests.support.day_of_statements import run_day
 from tests.support.hadoop_aws import hadoop_aws_jars
 from tests.support.hive_server import hive_server
@@ -21,7 +23,7 @@ from tests.support.programs import run_program
 from tests.support.rest_server import rest_server
 from tests.support.store_server import StoreServer
 from tests.support.store_servers import store_server
-from tests.support.warehouses import run_by
+from tests.support.warehouses import FRONTS, run_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -82,6 +84,35 @@ def test_the_plan_says_that_only_paimon_renews_keys(
     plan = "\n".join(row[0] for row in session.sql("EXPLAIN SELECT * FROM renewed.plans.t").collect())
     assert "reader=paimon (the catalog gives out keys of the store that end, which Spark's reader cannot renew)" in plan
     session.sql("DROP DATABASE renewed.plans CASCADE")
+
+
+@pytest.mark.parametrize("kind", ["hive", "rest"])
+def test_format_tables_say_what_hadoop_lacks(
+    spark: SparkSession, catalogs: dict[str, dict[str, str]], kind: str
+) -> None:
+    session = spark.newSession()
+    paimon_spark.register_catalog(session, "bare", **catalogs[kind])
+    paimon_spark.sql(session, "SELECT 1", catalog="bare", **catalogs[kind])
+    session.sql("CREATE DATABASE bare.files")
+    for front in FRONTS:
+        run = run_by(session, front)
+        run("CREATE TABLE bare.files.t (id INT, p INT) USING csv PARTITIONED BY (p)")
+        if front == "catalog":  # by text nothing is read of a table without files
+            with pytest.raises(Exception, match=r"no file system of s3a?://: add hadoop-aws to the session"):
+                run("SELECT * FROM bare.files.t").collect()
+        with pytest.raises(Exception, match=r"no file system of s3a?://: add hadoop-aws to the session"):
+            run("INSERT INTO bare.files.t VALUES (1, 1)")
+        table = open_catalog(catalogs[kind]["warehouse"], catalogs[kind]).load_table("files", "t")
+        files = FormatTable.of(table)
+        assert [name for name in files.file_io.list_names(files.path) if name.name.startswith(".staging")] == []
+        files.file_io.mkdirs(f"{files.path}/p=1")
+        files.file_io.write_bytes(f"{files.path}/p=1/part-0.csv", b"1\n")
+        with pytest.raises(Exception, match=r"no file system of s3a?://: add hadoop-aws to the session"):
+            run("SELECT * FROM bare.files.t").collect()
+        run("TRUNCATE TABLE bare.files.t")
+        assert files.files() == []
+        run("DROP TABLE bare.files.t")
+    session.sql("DROP DATABASE bare.files")
 
 
 def test_the_statements_of_a_day_on_connect(connect: str, catalogs: dict[str, dict[str, str]]) -> None:

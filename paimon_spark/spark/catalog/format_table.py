@@ -21,13 +21,16 @@ from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value
+from paimon_spark.spark.jvm.file_sizes import has_file_system
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import thrown
 from paimon_spark.spark.session.overwrite_mode import asks_for_dynamic, is_dynamic_overwrite
+from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.sql import format_tables as files
 from paimon_spark.spark.sql.table_descriptions import declared_struct, table_properties
 from paimon_spark.spec.predicate import all_of, fields
+from paimon_spark.storage.store_options import scheme_of
 from paimon_spark.table.format_table import HIVE_DEFAULT_NAME, FormatPartition, FormatTable
 
 if TYPE_CHECKING:
@@ -91,6 +94,10 @@ class FormatTableProxy(NamedTableProxy, WithoutMetricsProxy):
 
     def _asked_scan_builder(self, question: Question) -> Reply:
         table, struct = self.table, files.plain_struct(self.table)
+        if files.is_on_store(table):
+            state = java_state(active_session(self.gateway))
+            if not has_file_system(self.gateway, state, scheme_of(files.spark_path(table.path))):
+                raise files.store_missing(table)
         keys = [field.name for field in table.partition_fields]
         data = StructType([field for field in struct.fields if field.name not in keys])
         partitions = StructType([struct[key] for key in keys])

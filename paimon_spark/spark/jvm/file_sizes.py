@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.session.unlogged import unlogged
 
 if TYPE_CHECKING:
-    from paimon_spark.spark.jvm.gateway import Gateway
+    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 
 def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str], uri: str) -> int | str:
@@ -34,3 +34,18 @@ def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str
     except (Py4JError, TypeError) as error:
         return type(error).__name__
     return found
+
+
+def has_file_system(gateway: Gateway, state: JavaObject, scheme: str) -> bool:
+    """Whether Hadoop in the JVM has a file system for paths of a scheme; the store is not asked.
+
+    Args:
+        gateway: the JVM.
+        state: of the session, with its settings.
+        scheme: as Hadoop knows it.
+    """
+    try:
+        gateway.jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, state.newHadoopConf())
+    except Py4JJavaError:
+        return False
+    return True

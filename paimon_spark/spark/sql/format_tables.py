@@ -8,7 +8,8 @@ their places, and then the files that they replace are deleted: a query that fai
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as sf
@@ -21,11 +22,11 @@ from paimon_spark.spec.schema import CSV_DELIMITERS
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.confinement import ConfinedFileIO
 from paimon_spark.storage.file_io import FsspecFileIO
-from paimon_spark.storage.hadoop_options import hadoop_options
-from paimon_spark.storage.store_options import scheme_of
+from paimon_spark.storage.hadoop_options import FILE_SYSTEM_JARS, hadoop_options
+from paimon_spark.storage.store_options import FSSPEC_SCHEME, scheme_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.format_table import FormatPartition, FormatTable
@@ -41,6 +42,7 @@ _CSV: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
 }
 _TEXT: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {"lineSep": (("text.line-delimiter", "lineSep"), "\n")}
 _COMPRESSION: Final = ("file.compression", "format-table.file.compression", "compression")
+_NO_FILE_SYSTEM: Final = ("ClassNotFoundException", "No FileSystem for scheme")
 _DEFAULT_COMPRESSION: Final = {"parquet": "snappy", "orc": "zstd"}
 
 
@@ -87,6 +89,40 @@ def spark_path(path: str) -> str:
     return f"s3a{path[len(scheme) :]}" if scheme in ("s3", "s3n") else path
 
 
+def store_missing(table: FormatTable) -> UnsupportedError:
+    """The error of a session whose Hadoop has no file system of a table's store."""
+    scheme = scheme_of(table.path)
+    jars = FILE_SYSTEM_JARS.get(FSSPEC_SCHEME.get(scheme, scheme), f"Hadoop's file system of {scheme}://")
+    return UnsupportedError(
+        f"Spark's own sources read and write format table {table.path}, and Hadoop in Spark's JVM has no file system "
+        f"of {scheme}://: add {jars} to the session (spark.jars.packages), with Connect to its server."
+    )
+
+
+@contextmanager
+def _of_store(table: FormatTable) -> Iterator[None]:
+    """Say what to add where Spark finds no file system of the table's store."""
+    try:
+        yield
+    except Exception as error:
+        if any(sign in str(error) for sign in _NO_FILE_SYSTEM):
+            raise store_missing(table) from error
+        raise
+
+
+def _loaded(reader: DataFrameReader, table: FormatTable, path: str) -> DataFrame:
+    with _of_store(table):
+        found = reader.load(spark_path(path))
+        if is_on_store(table):
+            _ = found.schema  # Connect looks for the files no earlier
+    return found
+
+
+def is_on_store(table: FormatTable) -> bool:
+    """Whether a table is not on a disk, so that Hadoop needs a file system for it."""
+    return scheme_of(table.path) not in ("", "file")
+
+
 def plain_struct(table: FormatTable) -> StructType:
     """The columns as Spark's sources take them: text without a length."""
     return to_spark_struct(table.schema.fields)
@@ -98,7 +134,7 @@ def rows_of(spark: SparkSession, table: FormatTable) -> DataFrame:
     data = StructType([field for field in struct.fields if field.name not in keys])
     reader = spark.read.format(table.format).options(**source_options(table)).schema(data)
     if not keys:
-        return reader.load(spark_path(table.path)) if table.files() else spark.createDataFrame([], struct)
+        return _loaded(reader, table, table.path) if table.files() else spark.createDataFrame([], struct)
     found: DataFrame | None = None
     for partition in table.partitions():
         if not table.files(partition.path):
@@ -107,7 +143,7 @@ def rows_of(spark: SparkSession, table: FormatTable) -> DataFrame:
             sf.lit(value).cast(struct[key].dataType).alias(key)
             for key, value in zip(keys, partition.values, strict=True)
         ]
-        read = reader.load(spark_path(partition.path)).select("*", *values)
+        read = _loaded(reader, table, partition.path).select("*", *values)
         rows = read.select(*(quoted_name(name) for name in struct.names))
         found = rows if found is None else found.unionAll(rows)
     return spark.createDataFrame([], struct) if found is None else found
@@ -146,7 +182,8 @@ def write_rows(table: FormatTable, rows: DataFrame, replaced: Replaced = nothing
     writer = rows.toDF(*table.schema.field_names).write.format(table.format).options(**write_options(table))
     done = False
     try:
-        (writer.partitionBy(*keys) if keys else writer).mode("append").save(spark_path(staged))
+        with _of_store(table):
+            (writer.partitionBy(*keys) if keys else writer).mode("append").save(spark_path(staged))
         table.take_in(staged, replaced)
         done = True
     finally:
