@@ -13,7 +13,7 @@ import pytest
 
 from conftest import absent
 from paimon_spark.arrow.table import open_table
-from paimon_spark.errors import CommitConflictError, SchemaError
+from paimon_spark.errors import SchemaError
 from paimon_spark.metastore.hive import HiveMetastore
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
@@ -22,6 +22,7 @@ from paimon_spark.table.metastore_catalog import MetastoreCatalog, open_catalog
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RemoveOption, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from tests.support.hive_server import HiveServer, java_catalog
+from tests.support.java_race import check_race
 from tests.support.store_tables import FIELDS, insert, rows_of
 
 SCHEMA = create_schema(FIELDS, primary_keys=["k"], options={"bucket": "1", "commit.max-retries": "500"})
@@ -209,38 +210,7 @@ def test_we_read_and_change_what_java_makes(java: Any, ours: MetastoreCatalog) -
 def test_ours_and_javas_commits_race_and_none_is_lost(java: Any, ours: MetastoreCatalog) -> None:
     ours.create_database("r", ignore_if_exists=True)
     ours.create_table("r", "t", SCHEMA)
-    failures: list[BaseException] = []
-
-    def ours_writes(number: int) -> None:
-        try:
-            for turn in range(5):
-                while True:
-                    try:
-                        insert(ours.load_table("r", "t"), {1000 * number + turn: turn})
-                    except CommitConflictError:
-                        continue
-                    break
-        except BaseException as error:  # noqa: BLE001 - told by the test
-            failures.append(error)
-
-    def java_writes(number: int) -> None:
-        try:
-            for turn in range(5):
-                java.write("r.t", [(1000 * number + turn, turn)], options={"write-only": "true"})
-        except BaseException as error:  # noqa: BLE001 - told by the test
-            failures.append(error)
-
-    deeds = [(ours_writes, 1), (ours_writes, 2), (java_writes, 3), (java_writes, 4)]
-    threads = [threading.Thread(target=deed, args=(number,)) for deed, number in deeds]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    expected = {1000 * number + turn: turn for number in range(1, 5) for turn in range(5)}
-    assert rows_of(ours.load_table("r", "t")) == expected
-    assert dict(java.rows("r.t")) == expected
-    assert java.snapshots("r.t") == list(range(1, 21))
+    check_race(java, ours, "r", "t", turns=6)
 
 
 def test_java_waits_for_the_lock_that_we_hold(java: Any, ours: MetastoreCatalog) -> None:

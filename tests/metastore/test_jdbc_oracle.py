@@ -17,7 +17,7 @@ from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table
-from tests.support.java_race import race_with_java
+from tests.support.java_race import check_race
 from tests.support.sql_servers import NAMES, SqlServer, sql_server
 from tests.support.store_tables import FIELDS, insert, rows_of
 
@@ -90,7 +90,7 @@ def test_we_read_and_change_what_java_makes(java: Any, ours: FilesystemCatalog) 
 def test_ours_and_javas_commits_race_and_none_is_lost(java: Any, ours: FilesystemCatalog) -> None:
     ours.create_database("r", ignore_if_exists=True)
     ours.create_table("r", "t", SCHEMA)
-    race_with_java(java, ours, "r", "t", turns=8)
+    check_race(java, ours, "r", "t", turns=8)
 
 
 def test_java_waits_for_the_lock_that_we_hold(java: Any, ours: FilesystemCatalog, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import AddColumn, SetOption
 from paimon_spark.table.schema_evolution import alter_table
-from tests.support.java_race import race_with_java
+from tests.support.java_race import check_race
 from tests.support.rest_server import RestProxy, RestServer, java_of_rest, rest_database, rest_proxy
 from tests.support.store_tables import FIELDS, insert, rows_of
 
@@ -121,7 +121,7 @@ def test_java_reads_our_functions_and_we_its(java: Any, ours: FilesystemCatalog)
 
 def test_ours_and_javas_commits_race_and_none_is_lost(java: Any, ours: FilesystemCatalog) -> None:
     ours.create_table("o", "r", SCHEMA)
-    race_with_java(java, ours, "o", "r", turns=6)
+    check_race(java, ours, "o", "r", turns=6)
 
 
 def test_requests_are_as_few_as_javas(java: Any, rest: RestServer, ours: FilesystemCatalog, proxy: RestProxy) -> None:

@@ -6,11 +6,12 @@ Equals Java's ``AllTablesTable``, ``AllPartitionsTable``, ``AllTableOptionsTable
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import TableNotFoundError
+from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.options import is_secret
 from paimon_spark.spec.data_types import BooleanType, DataField
 from paimon_spark.spec.java_text import epoch_millis
@@ -55,6 +56,7 @@ _PARTITION_FIELDS = columns(
 _TABLE_OPTION_FIELDS = columns(database_name=STRING, table_name=STRING, key=STRING, value=STRING)
 _CATALOG_OPTION_FIELDS = columns(key=required(STRING), value=required(STRING))
 _HIDDEN = "******"
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class GlobalTable:
 
 
 def _every_table(catalog: FilesystemCatalog) -> Iterator[tuple[str, str, FileStoreTable]]:
-    """Yield database, name and table of all tables; those that vanish meanwhile are left out."""
+    """Yield database, name and table of all tables; those that vanish meanwhile, or cannot be opened, are left out."""
     for database in catalog.databases():
         if database == SYSTEM_DATABASE:
             continue
@@ -77,6 +79,8 @@ def _every_table(catalog: FilesystemCatalog) -> Iterator[tuple[str, str, FileSto
                 yield database, name, catalog.load_table(database, name)
             except TableNotFoundError:
                 continue
+            except UnsupportedError as error:  # a governed one, say, of which the server hides rows
+                _LOG.warning("%s.%s is left out of the catalog's system tables: %s", database, name, error)
 
 
 def _tables(catalog: FilesystemCatalog) -> pa.Table:
