@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
 _MISSING: Final = "NoSuchObjectException"
+_FORMAT_TABLES: Final = "format-table.enabled"
 _TAKEN: Final = "AlreadyExistsException"
 _BATCH: Final = 300
 _STRICT_COLUMNS: Final = "hive.metastore.disallow.incompatible.col.type.changes"
@@ -49,6 +50,7 @@ class HiveMetastore(Metastore):
     cascades: bool
     skips_statistics: bool
     has_format_tables: bool
+    shows_tables_of_hive: bool
     beat_seconds: float = HEARTBEAT_SECONDS
 
     @staticmethod
@@ -68,7 +70,8 @@ class HiveMetastore(Metastore):
             option_value(options, "table.type"),
             option_value(options, "alter-table-cascade"),
             options.get("hive.skip-update-stats", "").strip().lower() == "true",
-            option_value(options, "format-table.enabled"),
+            option_value(options, _FORMAT_TABLES),
+            _FORMAT_TABLES in options and option_value(options, _FORMAT_TABLES),
         )
 
     @property
@@ -78,7 +81,7 @@ class HiveMetastore(Metastore):
 
     @property
     def keeps_format_tables(self) -> bool:
-        """Where ``format-table.enabled`` says so; tables of files that Hive or Spark made are shown too, as in Java."""
+        """Unless ``format-table.enabled`` says no."""
         return self.has_format_tables
 
     def home(self, database: str, table: str) -> TableHome:
@@ -168,8 +171,12 @@ class HiveMetastore(Metastore):
         ]
 
     def format_schema(self, found: Any) -> TableSchema | None:
-        """The schema of a format table's record; None for any other record, and where the catalog shows none."""
-        return hive_format_table.schema_of(found) if self.keeps_format_tables else None
+        """The schema of a format table's record; None for any other record, and for one that the catalog hides.
+
+        Tables that Hive or Spark made for themselves are shown where ``format-table.enabled`` is set. Java: by default.
+        """
+        is_shown = self.shows_tables_of_hive or (self.keeps_format_tables and hive_format_table.is_made_here(found))
+        return hive_format_table.schema_of(found) if is_shown else None
 
     def shows(self, found: Any) -> bool:
         """Whether a record is that of a table of the catalog."""

@@ -175,8 +175,8 @@ def test_tables_of_others_are_not_shown_and_not_touched(catalog: MetastoreCatalo
     sd = ttypes.StorageDescriptor(
         cols=[ttypes.FieldSchema("a", "int", None)],
         location=directory,
-        inputFormat="org.apache.hadoop.mapred.SequenceFileInputFormat",
-        outputFormat="org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat",
+        inputFormat="org.apache.hadoop.mapred.TextInputFormat",
+        outputFormat="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
         serdeInfo=ttypes.SerDeInfo(),
     )
     of_hive = ttypes.Table(
