@@ -31,6 +31,8 @@ _CHAINS: Final = ("MsiTokenProvider", "WorkloadIdentityTokenProvider")
 CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 8
 RETRIES: Final = 3
+_RETRIES_TO_CONNECT: Final = 2
+"""Where nobody listens: adlfs asks several times more by itself."""
 FIRST_PAUSE_SECONDS: Final = 1
 """The pauses are 1, 4 and 10 seconds, give or take one."""
 
@@ -109,6 +111,7 @@ class AzureFiles(_Any):  # type: ignore[misc]
         super().do_connect()
         policy = self.service_client._config.retry_policy
         policy.initial_backoff, policy.random_jitter_range = FIRST_PAUSE_SECONDS, 1
+        policy.connect_retries = _RETRIES_TO_CONNECT
         self.hurry(self.hurried)
 
     def hurry(self, hurried: bool) -> None:

@@ -17,6 +17,8 @@ ATTEMPTS: Final = 6
 LAST_ATTEMPT_SECONDS: Final = 35
 """No attempt begins later than this after the first one: a store that is silent is given up within a minute."""
 _LONGEST_PAUSE_SECONDS: Final = 16
+_ATTEMPTS_TO_CONNECT: Final = 5
+"""Where nobody listens, which takes no time but that of the pauses: about 17 seconds."""
 _NO_TOKEN: Final = 401
 _ATTEMPTS_OF_TOKENS: Final = 3
 """A token that ended is renewed before the next attempt, where it can be; another denial stays one."""
@@ -42,6 +44,7 @@ class GcsFiles(_Any):  # type: ignore[misc]
         self.hurried = hurried
 
     async def _request(self, *given: Any, **more: Any) -> Any:
+        from aiohttp import ClientConnectorError
         from gcsfs.core import GCSFileSystem
         from gcsfs.retry import is_retriable
 
@@ -52,6 +55,7 @@ class GcsFiles(_Any):  # type: ignore[misc]
                 return await once(self, *given, **more)
             except Exception as error:
                 most = _ATTEMPTS_OF_TOKENS if getattr(error, "code", None) == _NO_TOKEN else ATTEMPTS
+                most = min(most, _ATTEMPTS_TO_CONNECT) if isinstance(error, ClientConnectorError) else most
                 late = attempt >= most or time.monotonic() - begun > LAST_ATTEMPT_SECONDS
                 silent = isinstance(error, TimeoutError)
                 if late or (silent and self.hurried) or not (silent or is_retriable(error)):

@@ -98,7 +98,11 @@ _TOKEN: Final = (
     "credentials that are renewed: a role, or a profile (docs/storage.md, Credentials)"
 )
 _ADVICE_ON_ANSWERS: Final[tuple[tuple[tuple[str, ...], type[StorageError], str], ...]] = (
-    (("RequestTimeTooSkewed", "RequestExpired", "date header too old"), StorageDeniedError, _CLOCK),
+    (
+        ("RequestTimeTooSkewed", "RequestExpired", "date header too old", "in a reasonable timeframe"),
+        StorageDeniedError,
+        _CLOCK,
+    ),
     (
         (
             "PermanentRedirect",
@@ -124,7 +128,12 @@ _ADVICE_ON_ANSWERS: Final[tuple[tuple[tuple[str, ...], type[StorageError], str],
     ),
 )
 """Codes of answers and parts of their texts."""
-_WITH_BUCKETS: Final = {"s3": "s3://<bucket>", "gs": "gs://<bucket>", "oss": "oss://<bucket>"}
+_WITH_BUCKETS: Final = {
+    "s3": "s3://<bucket>",
+    "gs": "gs://<bucket>",
+    "oss": "oss://<bucket>",
+    "abfs": "abfs://<container>@<account>.dfs.core.windows.net",
+}
 
 
 class _Store(Protocol):
@@ -421,5 +430,6 @@ def check_bucket(scheme: str, path: str) -> None:
     Raises:
         OptionError: the message shows what such a path looks like.
     """
-    if scheme in _WITH_BUCKETS and not path.partition("://")[2].partition("/")[0]:
-        raise OptionError(f"'{path}' names no bucket. Write {_WITH_BUCKETS[scheme]}/warehouse/db.db/t")
+    if scheme in _WITH_BUCKETS and not path.partition("://")[2].partition("/")[0].partition("@")[0]:
+        kind = "container" if scheme == "abfs" else "bucket"
+        raise OptionError(f"'{path}' names no {kind}. Write {_WITH_BUCKETS[scheme]}/warehouse/db.db/t")
