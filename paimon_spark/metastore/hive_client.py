@@ -179,6 +179,18 @@ _LOG = logging.getLogger(__name__)
 _ROUNDS: Final = 3
 """So often each server is tried before the metastore counts as gone, as Hive's client does."""
 _PAUSE_SECONDS: Final = 1.0
+_SUCCESSORS: Final = {
+    "get_table": ("get_table_req", "GetTableRequest", ("dbName", "tblName"), "table"),
+    "get_table_objects_by_name": (
+        "get_table_objects_by_name_req",
+        "GetTablesRequest",
+        ("dbName", "tblNames"),
+        "tables",
+    ),
+}
+"""Calls that Hive 4 does not know any more: the newer call, its request, the fields of that, and of the answer."""
+_newer: set[Address] = set()
+"""Metastores that have told this process that they know the newer calls alone."""
 _local = threading.local()
 
 
@@ -248,6 +260,10 @@ class HiveClient:
         from thrift.Thrift import TApplicationException, TException
         from thrift.transport.TTransport import TTransportException
 
+        if self.address in _newer and method in _SUCCESSORS:
+            newer, request, names, answer = _SUCCESSORS[method]
+            asked = getattr(records(), request)(**dict(zip(names, arguments, strict=True)))
+            return getattr(self._try(newer, (asked,)), answer)
         client = self._connection()
         try:
             return getattr(client, method)(*arguments)
@@ -261,6 +277,9 @@ class HiveClient:
             kind = type(error).__name__
             if isinstance(error, TApplicationException):
                 self._forget()
+                if error.type == TApplicationException.UNKNOWN_METHOD and method in _SUCCESSORS:
+                    _newer.add(self.address)
+                    return self._try(method, arguments)
             raise HiveRefusalError(
                 f"The Hive metastore {self.address.shown} refused {method}: {_sentence(error)} ({kind}).", kind
             ) from None

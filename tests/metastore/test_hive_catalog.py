@@ -361,6 +361,29 @@ def test_a_lost_answer_neither_loses_nor_doubles(
     assert catalog.databases() == ["default", "e"]
 
 
+def test_a_metastore_that_knows_newer_calls_alone(
+    catalog: MetastoreCatalog, options: dict[str, str], proxy: HiveProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of Hive 4, which has dropped some; it is told so once."""
+    from pymetastore.hive_metastore import ThriftHiveMetastore
+    from thrift.Thrift import TApplicationException
+
+    refused = []
+
+    def unknown(_client: object, *_arguments: object) -> None:
+        refused.append(1)
+        raise TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name")
+
+    for method in ("get_table", "get_table_objects_by_name"):
+        monkeypatch.setattr(ThriftHiveMetastore.Client, method, unknown)
+    insert(catalog.load_table("d", "t"), {1: 10})
+    assert catalog.tables("d") == ["t"]
+    assert rows_of(catalog.load_table("d", "t")) == {1: 10}
+    assert not catalog.table_exists("d", "nothing")
+    assert len(refused) == 1
+    assert {"get_table_req", "get_table_objects_by_name_req"} <= set(proxy.taken())
+
+
 def test_a_metastore_that_restarts_is_asked_again(catalog: MetastoreCatalog, proxy: HiveProxy) -> None:
     table = catalog.load_table("d", "t")
     proxy.cut()

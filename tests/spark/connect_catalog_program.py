@@ -423,6 +423,7 @@ def a_catalog_of_hive() -> None:
         equal(ids(f"hive.by_connect.{name}"), [1, 3])
     equal((root / "outside/snapshot/snapshot-1").exists(), True)
     views_of("hive.by_connect")
+    files_of("hive.by_connect")
     spark.sql("DROP DATABASE hive.by_connect CASCADE")
 
 
