@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError, PaimonError
@@ -108,6 +109,9 @@ class WritePlan:
     """Greatest sequence number of the files of each partition and bucket; empty where none counts."""
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
     """Number of buckets of those partitions whose number differs from the table's: their rows go into those."""
+    fixed_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    """Number of buckets of those partitions of a table with dynamic buckets that have a fixed one: no index says where
+    their keys are, so rows of them are refused. The official connector's `rescale` makes them."""
     rows_read: bool = False
     """Whether the rows were made of rows of that snapshot (UPDATE, DELETE, MERGE)."""
     assigned: bool = False
@@ -142,6 +146,15 @@ class WritePlan:
         """Whether rows of one bucket of a partition may come from several tasks."""
         cut = self.key_ranges is not None and self.key_ranges.count(partition) > 1
         return self.tasks_share_buckets or cut or partition in self.total_buckets  # rows came by the table's number
+
+    def check_partition(self, partition: bytes) -> None:
+        """Refuse rows of a partition whose buckets are fixed where those of the table are dynamic. Java does, too.
+
+        Raises:
+            OptionError: they are.
+        """
+        if partition in self.fixed_buckets:
+            raise _bucket_number_error(self.table, self.fixed_buckets[partition], partition)
 
     def number_of_buckets(self, partition: bytes) -> int:
         """Number of buckets of a partition; -1 where it is not fixed."""
@@ -193,12 +206,12 @@ def plan_write(
         merge_engine_for(schema)  # its configuration errors belong to the driver
     if assignment is not None and assignment.overwrite is overwrite:
         at, sequences, backlog = assignment.snapshot, assignment.max_sequences, assignment.backlog
-        differing = assignment.total_buckets
+        differing, fixed = assignment.total_buckets, assignment.fixed_buckets
     else:
         given = rows_of if assignment is None else assignment.snapshot
         snapshot = table.snapshots.latest_to_follow() if given is None else given.find(table.snapshots)
         at = SnapshotIdentity.of(snapshot)
-        sequences, backlog, differing = _known_of_files(table, snapshot, overwrite)
+        sequences, backlog, differing, fixed = _known_of_files(table, snapshot, overwrite)
     dynamic = None if assignment is None else assignment.dynamic
     if assignment is None and kind.assigns_buckets:
         dynamic = _dynamic_plan(table, None if overwrite else snapshot, shuffled)
@@ -215,6 +228,7 @@ def plan_write(
         changelog=_changelog_spec(schema, overwrite),
         max_sequences=sequences,
         total_buckets=differing,
+        fixed_buckets=fixed,
         dynamic=dynamic,
         key_ranges=key_ranges,
         backlog=backlog,
@@ -222,25 +236,27 @@ def plan_write(
     )
     if plan.files.external is not None:
         plan.files.external.check_store(table.path)
-    if differing and not schema.partition_keys:
-        raise _bucket_number_error(schema.core_options.bucket, next(iter(differing.values())))
+    others = differing or fixed
+    if others and not schema.partition_keys:
+        raise _bucket_number_error(table, next(iter(others.values())))
     _LOG.info("Planned a write to %s (snapshot %s, %s).", table.path, plan.snapshot_id, kind.bucket_mode.name)
     return plan
 
 
 def _known_of_files(
     table: FileStoreTable, snapshot: Snapshot | None, overwrite: OverwriteMode | None
-) -> tuple[Mapping[bytes, Mapping[int, int]], Mapping[bytes, Mapping[int, int]], Mapping[bytes, int]]:
-    """Return `max_sequences`, `backlog` and `total_buckets` of a write that follows a snapshot."""
+) -> tuple[Mapping[bytes, Mapping[int, int]], Mapping[bytes, Mapping[int, int]], dict[bytes, int], dict[bytes, int]]:
+    """Return `max_sequences`, `backlog`, `total_buckets` and `fixed_buckets` of a write that follows a snapshot."""
     kind = table.schema.kind
     keeps_some = overwrite is None or kind.updates_across_partitions  # a key may leave a partition that stays
     if not keeps_some or snapshot is None or not kind.has_buckets:
-        return {}, {}, {}
+        return {}, {}, {}, {}
     files = table.manifests.live_columns(snapshot, statistics=False)
-    differing = _differing_buckets(files, table.schema.core_options.bucket) if kind.hashes_to_buckets else {}
-    if overwrite is None and (kind.assigns_buckets or kind.updates_across_partitions):
-        _check_no_fixed_buckets(files, table.schema.core_options.bucket)
-    return _max_sequences(files), compaction_backlog(table.schema, files), differing
+    differing = _numbers_of(files, files.total_buckets != table.schema.core_options.bucket)
+    is_dynamic = overwrite is None and (kind.assigns_buckets or kind.updates_across_partitions)
+    fixed = _numbers_of(files, files.total_buckets > 0) if is_dynamic else {}
+    backlog = compaction_backlog(table.schema, files)
+    return _max_sequences(files), backlog, differing if kind.hashes_to_buckets else {}, fixed
 
 
 def check_one_task_per_bucket(plan: WritePlan, messages: Iterable[TaskMessage]) -> None:
@@ -264,11 +280,12 @@ def check_one_task_per_bucket(plan: WritePlan, messages: Iterable[TaskMessage]) 
         )
 
 
-def _bucket_number_error(wanted: int, existing: int) -> OptionError:
-    """The error of a write into a table that was made with another number of buckets (Java's words)."""
+def _bucket_number_error(table: FileStoreTable, existing: int, partition: bytes = b"") -> OptionError:
+    """The error of a write into files that were made with another number of buckets (Java's words)."""
+    where = f"partition {table.paths.partition_path(partition)}" if partition else "table"
     return OptionError(
-        f"Try to write table with a new bucket num {wanted}, but the previous bucket num is {existing}. "
-        f"Please switch to batch mode, and perform INSERT OVERWRITE to rescale current data layout first."
+        f"Try to write {where} with a new bucket num {table.options.bucket}, but the previous bucket num is "
+        f"{existing}. Please switch to batch mode, and perform INSERT OVERWRITE to rescale current data layout first."
     )
 
 
@@ -306,19 +323,10 @@ def new_user(options: CoreOptions) -> str:
     return f"{prefix}_{user}" if prefix else user
 
 
-def _differing_buckets(files: ManifestColumns, num_buckets: int) -> dict[bytes, int]:
-    others = files.filter((files.total_buckets != num_buckets) & (files.buckets >= 0))
-    return dict(zip(others.partitions, others.total_buckets.tolist(), strict=True))
-
-
-def _check_no_fixed_buckets(files: ManifestColumns, num_buckets: int) -> None:
-    """Refuse dynamic buckets next to those of a fixed number, in which no index says where keys are.
-
-    Java: it refuses only rows of the partitions of such files. Its Spark connector's `rescale` makes them.
-    """
-    fixed = files.total_buckets[files.total_buckets > 0]
-    if len(fixed):
-        raise _bucket_number_error(num_buckets, int(fixed[0]))
+def _numbers_of(files: ManifestColumns, chosen: npt.NDArray[np.bool_]) -> dict[bytes, int]:
+    """The number of buckets of each partition that has chosen files in buckets."""
+    found = files.filter(chosen & (files.buckets >= 0))
+    return dict(zip(found.partitions, found.total_buckets.tolist(), strict=True))
 
 
 def _dynamic_plan(table: FileStoreTable, snapshot: Snapshot | None, shuffled: bool) -> DynamicBucketPlan:

@@ -216,6 +216,7 @@ class _TaskWrite:
         writer = self._writers.get(key)
         if writer is None:
             if routed.partition not in self._partitions:
+                self._plan.check_partition(routed.partition)
                 check_partition_time(DataLayout.of(self._plan.table.schema), self._plan.table.options, routed.partition)
                 self._partitions.add(routed.partition)
             writer = self._writers[key] = self._new_writer(*key)

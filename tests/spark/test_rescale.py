@@ -10,7 +10,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark import OptionError, PaimonError, PaimonTable, UnsupportedError
+from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.spark.jobs import rescale as rescale_job
+from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
+from paimon_spark.spark.jobs.snapshot_rows import table_rows
+from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.table.table import load_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.catalog("rescaled")]
@@ -23,6 +27,13 @@ def buckets(path: str) -> dict[str, set[tuple[int, int]]]:
     for entry in table.manifests.live_entries(table.snapshots.latest()):
         found.setdefault(table.paths.partition_path(entry.partition), set()).add((entry.bucket, entry.total_buckets))
     return found
+
+
+def fix_buckets(spark: SparkSession, path: str, number: int, partitions: Predicate) -> None:
+    """Give partitions a fixed number of buckets, whatever the table has, as the official `rescale` does."""
+    table = load_table(path)
+    rows = table_rows(spark, table, table.snapshots.latest_id(), partitions)
+    write_to_buckets(rows, table.as_if({"bucket": str(number)}), OverwriteSpec.matching(partitions))
 
 
 def test_partitions_get_another_number_of_buckets(spark: SparkSession, warehouse: Path) -> None:
@@ -72,7 +83,7 @@ def test_what_cannot_be_rescaled_is_reported(spark: SparkSession, warehouse: Pat
         empty.rescale(2)
     with pytest.raises(OptionError, match="bucket_num must be at least 1"):
         empty.rescale(0)
-    with pytest.raises(UnsupportedError, match="Only tables with a fixed number of buckets"):
+    with pytest.raises(UnsupportedError, match="Only tables with buckets can be rescaled"):
         plain.rescale(2)
     with pytest.raises((PySparkException, PaimonError), match="partitions and where cannot be used together"):
         spark.sql("CALL rescaled.sys.rescale('db.empty', 2, partitions => 'p=1', where => 'p = 1')").collect()
@@ -120,3 +131,40 @@ def test_partitions_without_files_give_no_snapshot(spark: SparkSession, warehous
     spark.sql(f"TRUNCATE TABLE rescaled.db.{name}")
     PaimonTable.for_path(spark, path).rescale(2)
     assert load_table(path).snapshots.latest_id() == 3
+
+
+@pytest.mark.parametrize("call", ["", ", bucket_num => -1"], ids=["without a number", "-1"])
+@pytest.mark.parametrize("keys", ["k,p", "k"], ids=["dynamic", "across"])
+def test_dynamic_buckets_come_back_where_their_number_was_fixed(
+    spark: SparkSession, warehouse: Path, keys: str, call: str
+) -> None:
+    """The official `rescale` fixes their number: then no index says where the keys of the partition are."""
+    name = f"back{len(keys)}{len(call)}"
+    spark.sql(
+        f"CREATE TABLE rescaled.db.{name} (k INT, v STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES "
+        f"('primary-key'='{keys}', 'bucket'='-1', 'dynamic-bucket.target-row-num'='5')"
+    )
+    spark.sql(f"INSERT INTO rescaled.db.{name} SELECT id, 'a', id % 2 FROM range(40)")
+    path = str(warehouse / "db.db" / name)
+    fix_buckets(spark, path, 3, Leaf("eq", "p", (1,)))
+    assert {p: {total for _, total in found} for p, found in buckets(path).items()} == {"p=0": {-1}, "p=1": {3}}
+    spark.sql(f"INSERT INTO rescaled.db.{name} VALUES (2, 'b', 0), (100, 'b', 0), (102, 'b', 2)")
+    model = dict.fromkeys(range(40), "a") | {2: "b", 100: "b", 102: "b"}
+
+    def found() -> dict[int, str]:
+        rows = spark.table(f"rescaled.db.{name}").collect()
+        assert len({row.k for row in rows}) == len(rows)
+        return {row.k: row.v for row in rows}
+
+    assert found() == model
+    for statement in ("INSERT INTO {} VALUES (4, 'c', 0), (1, 'c', 1)", "UPDATE {} SET v = 'c' WHERE k = 1"):
+        with pytest.raises(OptionError, match=r"write partition p=1 with a new bucket num -1, but .* is 3"):
+            spark.sql(statement.format(f"rescaled.db.{name}"))
+        assert found() == model
+    with pytest.raises(UnsupportedError, match=r"are dynamic .* leave out bucket_num, or give -1"):
+        spark.sql(f"CALL rescaled.sys.rescale(table => 'db.{name}', bucket_num => 5)")
+    spark.sql(f"CALL rescaled.sys.rescale(table => 'db.{name}'{call})")
+    assert {total for numbers in buckets(path).values() for _, total in numbers} == {-1}
+    assert found() == model
+    spark.sql(f"INSERT INTO rescaled.db.{name} VALUES (4, 'c', 0), (1, 'c', 1), (101, 'c', 1)")
+    assert found() == model | {4: "c", 1: "c", 101: "c"}

@@ -300,15 +300,32 @@ def test_another_number_of_buckets(tmp_path: Path) -> None:
         plan_write(rescaled(flat, "3"), data_schema=rows([1]).schema)
 
 
-@pytest.mark.parametrize("options", [{"pk": ("k",)}, {"pk": ("k",), "partition": ("p",)}], ids=["dynamic", "across"])
-def test_dynamic_buckets_do_not_follow_fixed_ones(tmp_path: Path, options: dict[str, Any]) -> None:
-    """The official `rescale` gives tables with dynamic buckets a fixed number: no index says where their keys are."""
-    fixed = make(tmp_path, **{**options, "pk": ("k", *options.get("partition", ()))}, bucket="3")
-    commit(fixed, [run(fixed, rows([1, 2, 3]))])
-    schema = replace(rescaled(fixed, "-1").schema, primary_keys=options["pk"])
-    table = replace(fixed, schema=schema, options=schema.core_options)
-    with pytest.raises(OptionError, match="a new bucket num -1, but the previous bucket num is 3"):
+def with_fixed_buckets(path: Path, keys: tuple[str, ...], partition: tuple[str, ...]) -> FileStoreTable:
+    """A table with dynamic buckets and rows in a fixed number of them: the official `rescale` makes such ones."""
+    fixed = make(path, pk=keys, partition=partition, bucket="3")
+    commit(fixed, [run(fixed, rows([1, 4, 7]))])
+    return rescaled(fixed, "-1")
+
+
+def test_dynamic_buckets_do_not_follow_fixed_ones(tmp_path: Path) -> None:
+    """No index says where their keys are."""
+    table = with_fixed_buckets(tmp_path, ("k",), ())
+    with pytest.raises(OptionError, match="write table with a new bucket num -1, but the previous bucket num is 3"):
         plan_write(table, data_schema=rows([1]).schema)
+
+
+def test_only_partitions_of_fixed_buckets_are_refused(tmp_path: Path) -> None:
+    table = with_fixed_buckets(tmp_path, ("k", "p"), ("p",))
+    held = rows([1]).column("p").to_pylist()
+    partition = table.paths.partition_path(table.manifests.live_entries(table.snapshots.latest())[0].partition)
+    free = [k for k in range(100, 130) if rows([k]).column("p").to_pylist() != held]
+    before = data_files(table)
+    for keys_written in ([4], [*free, 4]):
+        with pytest.raises(OptionError, match=f"write partition {partition} with a new bucket num -1, but .* is 3"):
+            run(table, rows(keys_written))
+        assert data_files(table) == before
+    assert {message.total_buckets for message in run(table, rows(free)).messages} == {-1}
+    assert run(table, rows([4]), overwrite=OverwriteMode.DYNAMIC).messages
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
+from paimon_spark.spark.jobs.cross_partition import write_cross_partition
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -45,25 +46,17 @@ def rescale(
     Args:
         spark: a classic or a Connect session.
         table: with its dynamic options.
-        bucket_num: the number of buckets; that of the table without.
+        bucket_num: the number of buckets; that of the table without. -1, or none, where buckets are dynamic: keys get
+            such ones anew, also where the official connector made their number fixed.
         partitions: a condition over partition columns; all without.
 
     Raises:
         OptionError: the table is empty, or the number of buckets is missing or none.
-        UnsupportedError: the table has no fixed buckets.
+        UnsupportedError: the table has no buckets; or they are dynamic, and a fixed number is asked for.
         CommitConflictError: others changed the same partitions every time; nothing was changed.
     """
-    mode = table.schema.bucket_mode
-    if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE_MODE):
-        raise UnsupportedError(
-            f"Only tables with a fixed number of buckets can be rescaled, and table {table.path} has "
-            f"'bucket' = '{table.options.bucket}'."
-        )
-    if bucket_num is None and mode is BucketMode.POSTPONE_MODE:
-        raise OptionError("When rescaling postpone bucket tables, you must provide the resulting bucket number.")
-    if bucket_num is not None and bucket_num < 1:
-        raise OptionError(f"bucket_num must be at least 1, but is {bucket_num}.")
     number = table.options.bucket if bucket_num is None else bucket_num
+    _check_number(table, number, is_given=bucket_num is not None)
 
     def attempt(snapshot: Snapshot | None) -> int | None:
         if snapshot is None:
@@ -73,6 +66,27 @@ def rescale(
         return _rescale(spark, table, snapshot, number, partitions)
 
     return run_again(table, attempt)
+
+
+def _check_number(table: FileStoreTable, number: int, *, is_given: bool) -> None:
+    kind = table.schema.kind
+    if kind.assigns_buckets or kind.updates_across_partitions:
+        if number != table.options.bucket:
+            raise UnsupportedError(
+                f"The buckets of table {table.path} are dynamic ('bucket' = '-1'). With a fixed number of them nothing "
+                "could be inserted any more: leave out bucket_num, or give -1, to give keys their buckets anew."
+            )
+        return
+    mode = table.schema.bucket_mode
+    if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE_MODE):
+        raise UnsupportedError(
+            f"Only tables with buckets can be rescaled, and table {table.path} has none ('bucket' = "
+            f"'{table.options.bucket}')."
+        )
+    if not is_given and mode is BucketMode.POSTPONE_MODE:
+        raise OptionError("When rescaling postpone bucket tables, you must provide the resulting bucket number.")
+    if number < 1:
+        raise OptionError(f"bucket_num must be at least 1, but is {number}.")
 
 
 def rescale_partitions(
@@ -110,4 +124,5 @@ def _rescale(
     rows = table_rows(spark, in_buckets, snapshot.id, partitions)
     rescaled = table.as_if({"bucket": str(number), LAST_SAFE: str(snapshot.id)})
     overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)
-    return write_to_buckets(rows, rescaled, overwrite)
+    write = write_cross_partition if table.schema.kind.updates_across_partitions else write_to_buckets
+    return write(rows, rescaled, overwrite)
