@@ -27,18 +27,22 @@ OPTIONS = {
 SIZES = (0, 1, 2, 7, 40, 300, 5_000, 60_000)
 
 
-def hll(values: range, lg_k: int) -> bytes:
-    sketch = sketches.hll_sketch(lg_k, sketches.tgt_hll_type.HLL_4)
+HLL = sketches.tgt_hll_type
+HLL_KINDS = (HLL.HLL_4, HLL.HLL_6, HLL.HLL_8)
+
+
+def hll(values: range, lg_k: int, kind: Any = HLL.HLL_4, *, compact: bool = True) -> bytes:
+    sketch = sketches.hll_sketch(lg_k, kind)
     for value in values:
         sketch.update(value)
-    return bytes(sketch.serialize_compact())
+    return bytes(sketch.serialize_compact() if compact else sketch.serialize_updatable())
 
 
-def theta(values: range, lg_k: int) -> bytes:
+def theta(values: range, lg_k: int, *, ordered: bool = True) -> bytes:
     sketch = sketches.update_theta_sketch(lg_k)
     for value in values:
         sketch.update(value)
-    return bytes(sketch.compact().serialize())
+    return bytes(sketch.compact(ordered).serialize())
 
 
 def commits(rng: random.Random, keys: int) -> list[list[tuple[int, bytes | None, bytes | None]]]:
@@ -48,8 +52,10 @@ def commits(rng: random.Random, keys: int) -> list[list[tuple[int, bytes | None,
         rows = []
         for key in range(keys):
             start, size = rng.choice((0, 1000)), rng.choice(SIZES)
-            values, lg_k = range(start, start + size), rng.choice((8, 12, 12, 14))
-            rows.append((key, rng.choice((hll(values, lg_k), None)), rng.choice((theta(values, lg_k), None))))
+            values, lg_k = range(start, start + size), rng.choice((4, 8, 12, 12, 14))
+            h = hll(values, lg_k, rng.choice(HLL_KINDS), compact=rng.random() < 0.5)
+            t = theta(values, max(5, lg_k), ordered=rng.random() < 0.5)
+            rows.append((key, rng.choice((h, h, None)), rng.choice((t, t, None))))
         made.append(rows)
     return made
 
@@ -61,10 +67,11 @@ def ours(path: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.oracle
-def test_unions_are_those_of_java(oracle: Any) -> None:
-    oracle.create("db.sketches", list(COLUMNS.items()), pk=["k"], options={**OPTIONS, "write-only": "true"})
-    path = str(Path(oracle.location("db.sketches").removeprefix("file:")))
-    for number, rows in enumerate(commits(random.Random(3), 24)):
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_unions_are_those_of_java(oracle: Any, seed: int) -> None:
+    oracle.create(f"db.sketches{seed}", list(COLUMNS.items()), pk=["k"], options={**OPTIONS, "write-only": "true"})
+    path = str(Path(oracle.location(f"db.sketches{seed}").removeprefix("file:")))
+    for number, rows in enumerate(commits(random.Random(seed), 24)):
         oracle.write(path, rows)
         theirs = sorted(tuple(row.values()) for row in oracle.read(path).to_pylist())
         assert ours(path) == theirs
