@@ -55,9 +55,11 @@ class UniteBytes(CombiningAggregator):
 
 
 _LG_ENTRIES = 12  # DEFAULT_NOMINAL_ENTRIES of Java's union is 4096, whatever the sketches have
-_PREAMBLE_LONGS, _FLAGS, _SAMPLING = 0, 5, slice(12, 16)
-_SINGLE_BYTES, _IS_SINGLE = 16, 0x20
+_PREAMBLE_LONGS, _FLAGS, _SEED_HASH, _SAMPLING = 0, 5, slice(6, 8), slice(12, 16)
+_SINGLE_BYTES, _IS_EMPTY, _IS_SINGLE = 16, 0x04, 0x20
 _WHOLE = b"\x00\x00\x80\x3f"  # 1.0f
+_MODE, _ACCUMULATOR = 7, slice(8, 16)  # of an HLL sketch, whose flags are at the same place
+_REGISTERS, _OUT_OF_ORDER = 2, 0x10
 
 
 class UniteSketches(UniteBytes):
@@ -95,14 +97,48 @@ class UniteSketches(UniteBytes):
 
 
 class UniteHllSketches(UniteSketches):
-    """hll_sketch: the result is HLL_4, compact."""
+    """hll_sketch: the result is HLL_4, compact.
+
+    Where few values (coupons) meet registers, Java goes on estimating by its accumulator; the library does not where
+    the sketch of the registers is larger than the union, or was out of order already.
+    """
 
     def _union_of_two(self, library: Any, held: bytes, sketch: bytes) -> bytes:
-        newer = library.hll_sketch.deserialize(sketch)
-        union = library.hll_union(newer.lg_config_k)
+        newer, older = (library.hll_sketch.deserialize(part) for part in (sketch, held))
+        lg_k = newer.lg_config_k
+        if _has_registers(sketch) == _has_registers(held):
+            return self._in_order(library, lg_k, newer, older)
+        is_late = bool((sketch if _has_registers(sketch) else held)[_FLAGS] & _OUT_OF_ORDER)
+        parts = (
+            _registers(library, part, min(lg_k, part.lg_config_k)) if _has_registers(given) else part
+            for part, given in ((newer, sketch), (older, held))
+        )
+        union = bytearray(self._in_order(library, lg_k, *parts))
+        union[_FLAGS] |= _OUT_OF_ORDER if is_late else 0
+        return bytes(union)
+
+    @staticmethod
+    def _in_order(library: Any, lg_k: int, newer: Any, older: Any) -> bytes:
+        union = library.hll_union(lg_k)
         union.update(newer)
-        union.update(library.hll_sketch.deserialize(held))
+        union.update(older)
         return bytes(union.get_result(library.tgt_hll_type.HLL_4).serialize_compact())
+
+
+def _has_registers(hll: bytes) -> bool:
+    """Whether a sketch holds registers, and not single values."""
+    return hll[_MODE] & 0x3 == _REGISTERS
+
+
+def _registers(library: Any, sketch: Any, lg_k: int) -> Any:
+    """A sketch with so many registers; where it was out of order its accumulator begins anew."""
+    union = library.hll_union(lg_k)
+    union.update(sketch)
+    made = bytearray(union.get_result(library.tgt_hll_type.HLL_8).serialize_updatable())
+    if made[_FLAGS] & _OUT_OF_ORDER:
+        made[_FLAGS] &= ~_OUT_OF_ORDER
+        made[_ACCUMULATOR] = bytes(8)
+    return library.hll_sketch.deserialize(bytes(made))
 
 
 class UniteThetaSketches(UniteSketches):
@@ -116,11 +152,13 @@ class UniteThetaSketches(UniteSketches):
 
 
 def _as_java_writes(theta: bytearray) -> bytes:
-    """Fills in what Java writes into a compact sketch and the library leaves out."""
+    """Fills in what Java writes into a compact sketch and the library leaves out; an empty one has no hash there."""
     if theta[_PREAMBLE_LONGS] & 0x3F > 1:
         theta[_SAMPLING] = _WHOLE
     elif len(theta) == _SINGLE_BYTES:
         theta[_FLAGS] |= _IS_SINGLE
+    elif theta[_FLAGS] & _IS_EMPTY:
+        theta[_SEED_HASH] = bytes(2)
     return bytes(theta)
 
 
