@@ -101,6 +101,11 @@ def joins_with_the_server() -> None:
 def tables() -> None:
     """``spark.table`` and ``read.table``, with options."""
     equal(rows(spark.table("lake.shop.t").where("t.id = 1").select("name")), [("a",)])
+    table = spark.table("lake.shop.t")
+    for name in ("id", "t.id", "shop.t.id", "lake.shop.t.id", "`lake`.SHOP.`t`.Id"):
+        equal(rows(table.where(f"{name} = 1").select(sf.col(name), "lake.shop.t.name")), [(1, "a")])
+    equal(rows(table.alias("x").where("x.id = 1").select("x.name")), [("a",)])
+    equal(rows(table.where(table.id == 1).drop("id")), [("a",)])
     equal(rows(spark.read.option("scan.tag-name", "first").table("lake.shop.t").where("id = 2")), [(2, "b")])
     equal([row.snapshot_id for row in spark.table("lake.shop.`t$snapshots`").collect()], [1, 2, 3, 4])
     equal(ids(f"lake.`{root}/wh/shop.db/t`"), [1, 2])

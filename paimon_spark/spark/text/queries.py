@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
@@ -258,7 +258,7 @@ def _read(context: Context, text: str, reference: TableReference, clauses: Seque
 
 
 def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str]) -> DataFrame | None:
-    """Return the rows of a table that is named as for ``spark.table``; None for a table of Spark's.
+    """Return the rows of a table that is named as for ``spark.table`` of Connect; None for a table of Spark's.
 
     Raises:
         AnalysisException: there is no such table, and Spark cannot know one either.
@@ -267,15 +267,33 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
     if read is None:
         return None
     if read.view is not None:
-        return rows_of_view(context, read.name, read.view, rows_of_text).alias(read.name.table)
+        return _under_its_name(rows_of_view(context, read.name, read.view, rows_of_text), read.name)
     if read.name.system_table is not None:
         _check_system_table(read)
     files = rows_of_files(context.spark, read.name, read.name.load(), read.options)
     if files is not None:
-        return files.alias(read.name.table)
+        return _under_its_name(files, read.name)
     activate(context.spark)
     reader = context.spark.read.format("paimon").options(**read.name.options).options(**layered(read.options, options))
-    return reader.load(read.name.path).alias(read.name.table)
+    return _under_its_name(reader.load(read.name.path), read.name)
+
+
+def _under_its_name(rows: Any, name: TableName) -> DataFrame:
+    """Rows of a Connect session whose columns the name of their table qualifies, its last part or more of it."""
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+    from pyspark.sql.connect.plan import SubqueryAlias
+
+    class Named(SubqueryAlias):
+        """A plan with a name of several parts."""
+
+        def plan(self, session: Any) -> Any:
+            """The message of the protocol."""
+            message = super().plan(session)
+            message.subquery_alias.qualifier[:] = name.parts[:-1]
+            return message
+
+    made: Any = ConnectFrame(Named(rows._plan, name.table), rows.sparkSession)
+    return cast("DataFrame", made)
 
 
 def _given(
