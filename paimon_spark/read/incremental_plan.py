@@ -128,8 +128,6 @@ def _added_files(
     files = ManifestColumns.concat(list(table.manifests.read_columns(manifests, statistics=predicate is not None)))
     check_only_added(table, snapshot, files)
     files = files.filter(np.array(keep(files.partitions), dtype=bool))
-    if source is ChangeSource.DELTA and table.schema.kind.is_keyed and table.options.batch_scan_skips_level_0:
-        files = files.filter(files.levels > 0)  # as every batch scan of such tables, Java's too
     bucket = table.options.value("scan.bucket")
     if bucket is not None:
         files = files.filter(files.buckets == int(bucket))
@@ -166,7 +164,7 @@ def files_of_state(table: FileStoreTable, snapshot: Snapshot, predicate: Predica
     schema = table.schema
     if schema.kind.is_keyed:
         predicate = implied_by(predicate, [*schema.partition_keys, *schema.trimmed_primary_keys])
-    files = scan_files(table, snapshot, predicate)
+    files = scan_files(table.reading_level_0(), snapshot, predicate)
     return files.filter(files.buckets != POSTPONE_BUCKET)
 
 
