@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from pyspark.errors import AnalysisException, ParseException
@@ -547,7 +548,10 @@ def test_tags_and_procedures(own: Sql) -> None:
 
 
 @pytest.mark.thorough
-def test_where_a_session_stands(session: SparkSession, tmp_path: Path) -> None:
+def test_where_a_session_stands(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # a new session gets no catalog that another test has registered
+    monkeypatch.setattr("paimon_spark.spark.register._preparations", WeakKeyDictionary())
+
     def sql(statement: str, **more: Any) -> list[tuple[Any, ...]]:
         return rows(paimon_spark.sql(other, statement, **more))
 
