@@ -8,7 +8,6 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import pytest
 from pyspark.errors import AnalysisException, ParseException
@@ -548,14 +547,11 @@ def test_tags_and_procedures(own: Sql) -> None:
 
 
 @pytest.mark.thorough
-def test_where_a_session_stands(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # a new session gets no catalog that another test has registered
-    monkeypatch.setattr("paimon_spark.spark.register._preparations", WeakKeyDictionary())
-
+def test_where_a_session_stands(session: SparkSession, tmp_path: Path) -> None:
     def sql(statement: str, **more: Any) -> list[tuple[Any, ...]]:
         return rows(paimon_spark.sql(other, statement, **more))
 
-    other = session.newSession()
+    other = SparkSession.newSession(session)  # Spark's own: with no catalog that another test has registered
     with pytest.raises(paimon_spark.PaimonError, match=r"catalog paimon is not known.*warehouse=.*paimon.`/data/wh"):
         sql("SELECT * FROM paimon.db.t")
     with pytest.raises(paimon_spark.PaimonError, match="is not known"):
