@@ -49,8 +49,8 @@ class HiveMetastore(Metastore):
     table_type: str
     cascades: bool
     skips_statistics: bool
-    has_format_tables: bool
-    shows_tables_of_hive: bool
+    format_tables: bool | None
+    """The option ``format-table.enabled``; None where it is not given."""
     beat_seconds: float = HEARTBEAT_SECONDS
 
     @staticmethod
@@ -70,8 +70,7 @@ class HiveMetastore(Metastore):
             option_value(options, "table.type"),
             option_value(options, "alter-table-cascade"),
             options.get("hive.skip-update-stats", "").strip().lower() == "true",
-            option_value(options, _FORMAT_TABLES),
-            _FORMAT_TABLES in options and option_value(options, _FORMAT_TABLES),
+            option_value(options, _FORMAT_TABLES) if _FORMAT_TABLES in options else None,
         )
 
     @property
@@ -82,7 +81,7 @@ class HiveMetastore(Metastore):
     @property
     def keeps_format_tables(self) -> bool:
         """Unless ``format-table.enabled`` says no."""
-        return self.has_format_tables
+        return self.format_tables is not False
 
     def home(self, database: str, table: str) -> TableHome:
         """The entry of a table, which may not be there."""
@@ -166,8 +165,7 @@ class HiveMetastore(Metastore):
         return [
             found.tableName
             for found in self._tables(database)
-            if not (record.is_paimon(found) or record.is_view(found))
-            and not (self.keeps_format_tables and hive_format_table.is_made_here(found))
+            if not (record.is_paimon(found) or record.is_view(found)) and not self._is_own_format_table(found)
         ]
 
     def format_schema(self, found: Any) -> TableSchema | None:
@@ -175,8 +173,11 @@ class HiveMetastore(Metastore):
 
         Tables that Hive or Spark made for themselves are shown where ``format-table.enabled`` is set. Java: by default.
         """
-        is_shown = self.shows_tables_of_hive or (self.keeps_format_tables and hive_format_table.is_made_here(found))
+        is_shown = self.format_tables or self._is_own_format_table(found)
         return hive_format_table.schema_of(found) if is_shown else None
+
+    def _is_own_format_table(self, found: Any) -> bool:
+        return self.keeps_format_tables and hive_format_table.is_made_here(found)
 
     def shows(self, found: Any) -> bool:
         """Whether a record is that of a table of the catalog."""

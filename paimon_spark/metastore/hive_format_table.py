@@ -1,7 +1,8 @@
 """Records of a Hive metastore for tables of plain files, as Java's ``HiveCatalog`` makes and reads them.
 
-A record alone says what such a table is: no schema file lies in its directory. Tables that Hive or Spark made are
-format tables, too, where their SerDe is one of a format that Paimon knows (Java: ``HiveTableUtils.tryToFormatSchema``).
+A record alone says what such a table is: no schema file lies in its directory. Tables that Hive or Spark made can be
+read as format tables, too, where their SerDe is one of a format that Paimon knows (Java:
+``HiveTableUtils.tryToFormatSchema``).
 """
 
 from __future__ import annotations

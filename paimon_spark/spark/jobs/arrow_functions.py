@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.util import PythonEvalType
 
+from paimon_spark.spark.jobs.progress import job_property
 from paimon_spark.spark.session.cut_frames import cut_batches
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.session.session_settings import is_connect
@@ -49,22 +49,8 @@ def collect_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], 
     A worker holds a batch while the next one comes. So where the session says nothing, on a classic session batches
     have a quarter of the size that Spark gives them.
     """
-    with _small_batches(rows.sparkSession):
+    with job_property(rows.sparkSession, MOST_BYTES, str(_BATCH_BYTES)):
         return map_in_arrow(rows, function, schema).collect()
-
-
-@contextmanager
-def _small_batches(spark: SparkSession) -> Iterator[None]:
-    """A property of the jobs of this thread: what the session's settings say goes before it."""
-    context: Any = None if is_connect(spark) else spark.sparkContext
-    if context is None or context.getLocalProperty(MOST_BYTES):
-        yield
-        return
-    context.setLocalProperty(MOST_BYTES, str(_BATCH_BYTES))
-    try:
-        yield
-    finally:
-        context.setLocalProperty(MOST_BYTES, None)
 
 
 def _cut(function: Callable[[_Batches], _Batches], batches: _Batches) -> _Batches:

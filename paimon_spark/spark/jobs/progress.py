@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -36,21 +36,26 @@ def name_of(path: str) -> str:
     return f"{name.removesuffix('.db')}.{table}" if name.endswith(".db") else redact(path)
 
 
-@contextmanager
-def named_jobs(spark: SparkSession, what: str) -> Iterator[None]:
+def named_jobs(spark: SparkSession, what: str) -> AbstractContextManager[None]:
     """Let Spark's UI show what the jobs of this thread are, such as ``paimon: compact shop.orders, 12 files``.
 
     A name that the user has given to the jobs stays. On Connect a client names no jobs: the server shows the operation.
     """
+    return job_property(spark, _DESCRIPTION, f"paimon: {what}")
+
+
+@contextmanager
+def job_property(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """Give the jobs of this thread a property that they lack; on Connect a client has none to give."""
     context = None if is_connect(spark) else getattr(spark, "sparkContext", None)
-    if context is None or not hasattr(context, "setLocalProperty") or context.getLocalProperty(_DESCRIPTION):
+    if context is None or not hasattr(context, "setLocalProperty") or context.getLocalProperty(key):
         yield
         return
-    context.setLocalProperty(_DESCRIPTION, f"paimon: {what}")
+    context.setLocalProperty(key, value)
     try:
         yield
     finally:
-        context.setLocalProperty(_DESCRIPTION, None)
+        context.setLocalProperty(key, None)
 
 
 @contextmanager
