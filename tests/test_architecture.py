@@ -56,6 +56,7 @@ ROOM_HEIGHTS = {
         "jobs": 3,
         "sql": 4,
         "jvm": 5,
+        "pushdown": 5,
         "catalog": 6,
         "hooks": 7,
         "register": 8,

@@ -47,7 +47,9 @@ def register(spark: SparkSession) -> None:
             its own interpreter either; the message says what to set.
     """
     if is_connect(spark):
-        raise_typed_errors_of_connect()
+        from paimon_spark.spark.pushdown.loads import with_all_columns  # needs the extra `connect`
+
+        raise_typed_errors_of_connect(with_all_columns)
     else:
         raise_typed_errors_of_classic()  # what is wrong from here on is said in one line
     _choose_workers(spark)
@@ -62,11 +64,15 @@ def register(spark: SparkSession) -> None:
     carry_settings(spark)
     activate(spark)
     if is_connect(spark):
+        from paimon_spark.spark.pushdown.explain import install_explain
+        from paimon_spark.spark.pushdown.loads import install_push_down
         from paimon_spark.spark.session.connect_views import install_views
         from paimon_spark.spark.source.connect_streams import install_connect_streams  # needs the extra `connect`
 
         install_connect_streams()
         install_views()
+        install_explain()
+        install_push_down()
     else:
         from paimon_spark.spark.hooks.install import install_format  # needs py4j, as above
         from paimon_spark.spark.hooks.stream_sinks import install_stream_sinks

@@ -4,11 +4,12 @@
 metastore>` prints what failed, each on a line of its own, then "done".
 """
 
+import io
 import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,16 @@ def frame(*values: tuple[Any, ...], columns: str = "id long, name string") -> Da
     """Return given rows."""
     made: DataFrame = spark.createDataFrame(list(values), columns)
     return made
+
+
+def scans(frame: DataFrame) -> list[str]:
+    """What a DataFrame says of its scans, up to the snapshot."""
+    text = io.StringIO()
+    with redirect_stdout(text):
+        frame.explain()
+    lines = text.getvalue().partition("== Paimon Scans ==")[2].split("\n")
+    path = f"{root}/wh/shop.db/t "
+    return [line.removeprefix(path).partition(", files=")[0] for line in lines if line.startswith(path)]
 
 
 @check
@@ -116,6 +127,29 @@ def tables() -> None:
     fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table("lake.shop.none").collect())
     fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table("none").collect())
     fails(AnalysisException, "`name`", lambda: spark.sql("SELECT nmae, id FROM lake.shop.t").collect())
+
+
+@check
+def explains() -> None:
+    """``df.explain`` says what is read of a table, and what a client tells a load."""
+    table = spark.table("lake.shop.t")
+    equal(scans(table), ["columns=[id, name], snapshot=4"])
+    equal(scans(table.where("id = 2 AND upper(name) = 'B'")), ["columns=[id, name], filter=[`id` = 2], snapshot=4"])
+    equal(
+        scans(table.alias("x").where(sf.col("x.id") == 2).select("x.id")),
+        ["columns=[id], filter=[`id` = 2], snapshot=4"],
+    )
+    equal(
+        scans(table.join(spark.table("lake.shop.t").alias("y"), "id").select("y.name")),
+        ["columns=[id, name], snapshot=4"] * 2,
+    )
+    kept = table.where("id = 2").cache()
+    equal(scans(kept.select("id")), ["columns=[id, name], snapshot=4"])
+    equal((kept.is_cached, rows(kept)), (True, [(2, "B")]))
+    kept.unpersist()
+    equal(scans(kept.select("id")), ["columns=[id], filter=[`id` = 2], snapshot=4"])
+    equal((scans(spark.table("lake.shop.`t$snapshots`")), scans(spark.range(1))), ([], []))
+    fails(AnalysisException, "[`id`, `name`]", lambda: table.select("id", "nmae").collect())
 
 
 @check

@@ -44,17 +44,19 @@ def with_loads(frame: DataFrame, change: Change, names_of: NamesOf) -> DataFrame
         change: what is done to a load.
         names_of: reads the text of a query.
     """
-    from pyspark.sql.connect.plan import LogicalPlan
-
     plan: Any = frame._plan
     client: Any = frame.sparkSession.client
     relation = plan.plan(client)
     if not _Changes(frame.sparkSession, change, names_of).made(relation, kept_views(frame.sparkSession)):
         return frame
+    return type(frame)(sent_plan(relation), frame.sparkSession)
 
-    class Changed(LogicalPlan):
-        """A relation as it is."""
 
+def sent_plan(relation: Any) -> Any:
+    """Return a plan of PySpark's that is a message as it is."""
+    from pyspark.sql.connect.plan import LogicalPlan
+
+    class Sent(LogicalPlan):
         def __init__(self) -> None:
             super().__init__(None)
 
@@ -62,7 +64,24 @@ def with_loads(frame: DataFrame, change: Change, names_of: NamesOf) -> DataFrame
             """The message; plans above it copy it."""
             return relation
 
-    return type(frame)(Changed(), frame.sparkSession)
+    return Sent()
+
+
+def loads_of(frame: DataFrame, names_of: NamesOf) -> list[Any]:
+    """The loads in the plan of a DataFrame, and in those of the views that it names; arguments as of `with_loads`."""
+    found = []
+
+    def look(load: Any) -> bool:
+        found.append(load)
+        return False
+
+    with_loads(frame, look, names_of)
+    return found
+
+
+def load_options(load: Any) -> dict[str, str]:
+    """The options of a load, its path among them."""
+    return {**load.options, **({"path": load.paths[0]} if load.paths else {})}
 
 
 @dataclass(frozen=True)

@@ -185,19 +185,25 @@ def raise_typed_errors_of_classic() -> None:
     module.convert_exception = convert
 
 
-def raise_typed_errors_of_connect() -> None:
-    """Let clients of Spark Connect raise them. Calling it again does no harm."""
+def raise_typed_errors_of_connect(better: Callable[[Any, PySparkException], PySparkException]) -> None:
+    """Let clients of Spark Connect raise them. Calling it again does no harm.
+
+    Args:
+        better: is given a client and an error of the server, and returns one that tells more, or the same.
+    """
     from pyspark.sql.connect.client.core import SparkConnectClient
 
-    wrap_method(SparkConnectClient, "_handle_error", _handling)
+    wrap_method(SparkConnectClient, "_handle_error", functools.partial(_handling, better))
 
 
-def _handling(own: Callable[..., Any]) -> Callable[..., Any]:
+def _handling(
+    better: Callable[[Any, PySparkException], PySparkException], own: Callable[..., Any]
+) -> Callable[..., Any]:
     def handle(self: Any, *given: Any, **named: Any) -> Any:
         __tracebackhide__ = True
         try:
             own(self, *given, **named)
         except PySparkException as error:
-            raise typed_error(error) from None
+            raise typed_error(better(self, error)) from None
 
     return handle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -99,6 +99,11 @@ class TableRead:
         columns = [name for name in names if name in own]
         plan = scan.select(columns=columns, predicate=predicate, parallelism=cores_here()).plan()
         return plan, names, metadata
+
+
+def scans_text(lines: Iterable[str]) -> str:
+    """What stands behind Spark's plan on Connect, whose scans of Python sources say nothing: a line for each scan."""
+    return "\n".join(["== Paimon Scans ==", *lines, ""])
 
 
 def opened_for(request: ReadRequest, opened: FileStoreTable | None) -> FileStoreTable:

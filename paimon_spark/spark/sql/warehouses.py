@@ -147,6 +147,13 @@ def add_warehouse(
         _states[spark] = known
 
 
+def is_registered_path(path: str) -> bool:
+    """Whether a path is below a warehouse that statements of a session can name."""
+    with _lock:
+        catalogs = [catalog for known in _states.values() for catalog in known.catalogs.values()]
+    return any(path.startswith(f"{catalog.warehouse.rstrip('/')}/") for catalog in catalogs)
+
+
 def remember_catalog(spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str]) -> None:
     """Keep a catalog that Spark itself asks for its tables, for `named_table`."""
     with _lock:

@@ -85,6 +85,14 @@ def read_query(text: str) -> Query:
     return Query(tables, columns, _names_all_columns(tree))
 
 
+def named_tables(text: str) -> list[tuple[tuple[str, ...], int, int, str | None]] | None:
+    """Return the tables that a query reads: parts, where the name begins and ends, alias; None if it is not parsed."""
+    try:
+        return [(table.parts, table.start, table.end, table.alias) for table in read_query(text).tables]
+    except NotUnderstoodError:
+        return None
+
+
 def compared_columns(condition: str) -> tuple[list[tuple[tuple[str, str], tuple[str, str]]], bool]:
     """The pairs of columns that a condition says to be equal, as far as AND joins such parts.
 

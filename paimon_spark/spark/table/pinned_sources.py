@@ -8,11 +8,11 @@ from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options.core_options import OPENED_AT, READS_LEVEL_0
 from paimon_spark.read.postponed_read import hides_rows, refuse_self_overwrite
-from paimon_spark.spark.session.connect_plans import unknown_views, with_loads
+from paimon_spark.spark.session.connect_plans import load_options, unknown_views, with_loads
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import read_request
-from paimon_spark.spark.statements.query_trees import NotUnderstoodError, read_query
+from paimon_spark.spark.statements.query_trees import named_tables
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def pinned_source(
             load.options[OPENED_AT] = str(table.latest.id)
         return True
 
-    return with_loads(source, pin, _named_tables)
+    return with_loads(source, pin, named_tables)
 
 
 def replacing_rows(
@@ -83,18 +83,11 @@ def replacing_rows(
     return pinned, {LAST_SAFE: str(latest.id)}
 
 
-def _named_tables(text: str) -> list[tuple[tuple[str, ...], int, int, str | None]] | None:
-    try:
-        return [(table.parts, table.start, table.end, table.alias) for table in read_query(text).tables]
-    except NotUnderstoodError:
-        return None
-
-
 def _is_plain_load(load: Any, table: FileStoreTable) -> bool:
     """Whether it loads the rows of a table, and names no version."""
     if load.format.lower() != "paimon" or len(load.paths) > 1:
         return False
-    request = read_request({**load.options, **({"path": load.paths[0]} if load.paths else {})})
+    request = read_request(load_options(load))
     if request.name.system_table is not None or any(key in POINTS_OF_TIME for key in request.options):
         return False
     own = load_table(request.name, options=request.options)

@@ -15,7 +15,7 @@ from paimon_spark.spark.session.active_session import check_session
 from paimon_spark.spark.session.connect_views import keep_view, kept_views
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import read_request, refused_spark_table
-from paimon_spark.spark.source.table_read import TableRead
+from paimon_spark.spark.source.table_read import TableRead, scans_text
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
 from paimon_spark.spark.statements.copy_statements import is_copy
@@ -230,7 +230,7 @@ def _explain_query(context: Context, cursor: Cursor, whole: str) -> DataFrame:
     for name, table, options in scans:
         read = TableRead.of(read_request({**name.options, **options, "path": name.path}), table)
         lines.append(f"{'.'.join(name.parts)} {read.describe()}")
-    text = "\n".join([str(plan.collect()[0][0]).rstrip(), "", "== Paimon Scans ==", *lines, ""])
+    text = f"{str(plan.collect()[0][0]).rstrip()}\n\n{scans_text(lines)}"
     return context.spark.createDataFrame([(text,)], "plan STRING")
 
 

@@ -1,0 +1,234 @@
+"""What a Connect client tells the loads of a plan before it sends it: filters right above them, and columns it names.
+
+Spark gives neither to a source in Python. What a filter says is still decided by Spark; the options `filter` and
+`columns` only spare reading what the plan does not use. A load gets them where this client knows the table: its
+warehouse is registered, or its path is local.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pyspark.errors import PySparkException
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.session.connect_plans import load_options, sent_plan
+from paimon_spark.spark.session.connect_views import messages
+from paimon_spark.spark.session.plain_methods import plain, wrap_method
+from paimon_spark.spark.source.source_options import COLUMNS, FILTER, read_request
+from paimon_spark.spark.sql.read_version import at_version
+from paimon_spark.spark.sql.warehouses import is_registered_path
+from paimon_spark.spec.sql_text import quoted_name
+from paimon_spark.storage.store_options import scheme_of
+from paimon_spark.table.table import load_table
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.statements.query_trees import Comparison
+
+_RELATION, _READ, _LOAD = "spark.connect.Relation", "spark.connect.Read", "spark.connect.Read.DataSource"
+_STAR = re.compile(r"(?:^|[,(.])\s*\*")
+_PATTERN = re.compile(r"`[^`]*[()*+?|\[\]][^`]*`|\bidentifier\s*\(", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+_PASSING = frozenset(
+    {"filter", "subquery_alias", "join", "sort", "limit", "offset", "sample", "with_columns", "with_columns_renamed"}
+    | {"drop", "hint", "repartition"}
+)
+"""Relations that need no columns but those that they, or what is above them, name."""
+_cached: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
+"""By client: the ids of plans whose rows the server keeps. It would not find them under a changed load."""
+
+
+_sent = threading.local()
+"""`plan`: the last one of a thread, if a load of it has got the option `columns`."""
+
+
+def install_push_down() -> None:
+    """Let plans of Connect sessions tell Paimon's loads what is needed of them."""
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.plan import LogicalPlan
+
+    wrap_method(LogicalPlan, "to_proto", _to_proto)
+    wrap_method(DataFrame, "persist", _persist)
+    wrap_method(DataFrame, "unpersist", _unpersist)
+
+
+def _to_proto(own: Callable[..., Any]) -> Callable[..., Any]:
+    def to_proto(self: Any, session: Any, *given: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        relation = self.plan(session)
+        _sent.plan = self if push_down(relation, session) else None
+        return own(sent_plan(relation), session, *given, **named)
+
+    return to_proto
+
+
+def _persist(own: Callable[..., Any]) -> Callable[..., Any]:
+    def persist(self: Any, *given: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        client = self.sparkSession.client
+        _cached.setdefault(client, set()).add(self._plan.plan(client).common.plan_id)
+        return own(self, *given, **named)
+
+    return persist
+
+
+def _unpersist(own: Callable[..., Any]) -> Callable[..., Any]:
+    def unpersist(self: Any, *given: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        client = self.sparkSession.client
+        _cached.get(client, set()).discard(self._plan.plan(client).common.plan_id)
+        return own(self, *given, **named)
+
+    return unpersist
+
+
+def push_down(relation: Any, client: Any) -> bool:
+    """Give the loads of a plan the filters and columns that it needs of them; the plan is changed in its place.
+
+    Returns:
+        Whether a load has fewer columns now.
+    """
+    if not any(load.format.lower() == "paimon" for load in messages(relation, _LOAD)):
+        return False
+    work = _PushDown(relation, _cached.get(client, set()))
+    work.visit(relation, (), is_cut=False)
+    return bool(work.pruned)
+
+
+def with_all_columns(client: Any, error: PySparkException) -> PySparkException:
+    """Return an error of a column that is not there as it is of the plan without pruned columns: it names them all."""
+    plan, _sent.plan = getattr(_sent, "plan", None), None
+    if plan is None or not (error.getCondition() or "").startswith("UNRESOLVED_"):
+        return error
+    try:
+        client.schema(plain(sent_plan(plan.plan(client)).to_proto)(client))
+    except PySparkException as found:
+        return found
+    return error
+
+
+@dataclass(frozen=True)
+class _PushDown:
+    plan: Any
+    """The whole one."""
+    cached: set[int]
+    """Ids of plans below which nothing changes."""
+    pruned: list[str] = field(default_factory=list)
+    """Paths of loads that have fewer columns now."""
+
+    def visit(self, relation: Any, comparisons: Sequence[Comparison], *, is_cut: bool) -> None:
+        """Go down to the loads.
+
+        Args:
+            relation: a part of the plan.
+            comparisons: what each of its rows must pass, or nothing above uses it.
+            is_cut: whether what is above uses those columns only that the plan names.
+        """
+        kind = relation.WhichOneof("rel_type")
+        if kind is None or relation.common.plan_id in self.cached:
+            return
+        own = getattr(relation, kind)
+        if kind == "read":
+            if own.HasField("data_source") and not own.is_streaming:
+                self._change(own.data_source, comparisons, is_cut=is_cut)
+            return
+        passed: tuple[Comparison, ...] = ()
+        if kind == "filter":
+            from paimon_spark.spark.pushdown.comparisons import comparisons_of  # sqlglot, which `register` spares
+
+            passed = (*comparisons, *comparisons_of(own.condition, _names_of(own.input)))
+        elif kind == "subquery_alias":
+            passed = tuple(comparisons)
+        below = kind in ("project", "aggregate") or (is_cut and kind in _PASSING)
+        inputs = [getattr(own, name) for name in ("input", "left", "right") if _has(own, name)]
+        for one in inputs:
+            self.visit(one, passed, is_cut=below)
+        for one in _relations_below(own):
+            if not any(one is known for known in inputs):
+                self.visit(one, (), is_cut=False)
+
+    def _change(self, load: Any, comparisons: Sequence[Comparison], *, is_cut: bool) -> None:
+        """Tell a load what is needed of it, where its table is known here and is what it will be there."""
+        prunes = is_cut and COLUMNS not in load.options and self._names is not None
+        if load.format.lower() != "paimon" or load.schema or not (comparisons or prunes):
+            return
+        with suppress(PaimonError, OSError):  # the server says what is wrong, or reaches a store that we do not
+            request = read_request(load_options(load))
+            known = scheme_of(request.path) in ("", "file") or is_registered_path(request.path)
+            if not known or request.name.system_table is not None:
+                return
+            from paimon_spark.spark.statements.query_trees import filter_option  # sqlglot, as above
+
+            fields = at_version(load_table(request.name, options=request.options), {}).schema.fields
+            if condition := filter_option(comparisons, fields):
+                given = load.options.get(FILTER)
+                load.options[FILTER] = f"({given}) AND {condition}" if given else condition
+            wanted = [one.name for one in fields if self._is_named(one.name)] or [fields[0].name]
+            if prunes and len(wanted) < len(fields):
+                load.options[COLUMNS] = ", ".join(map(quoted_name, wanted))
+                self.pruned.append(request.path)
+
+    def _is_named(self, column: str) -> bool:
+        """Whether the plan may name a column."""
+        name, (words, text) = column.lower(), self._names or (set(), "")
+        return name in words if _WORD.fullmatch(name) else "`" in name or name in text
+
+    @cached_property
+    def _names(self) -> tuple[set[str], str] | None:
+        """The words of the plan that may be columns, and its whole text; None where stars or patterns name columns."""
+        kinds = ("spark.connect.Expression.UnresolvedStar", "spark.connect.Expression.UnresolvedRegex")
+        if any(True for kind in kinds for _ in messages(self.plan, kind)):
+            return None
+        expressions = [one.expression for one in messages(self.plan, "spark.connect.Expression.ExpressionString")]
+        if any(_STAR.search(text) or _PATTERN.search(text) for text in expressions):
+            return None
+        text = "\n".join(_texts(self.plan)).lower()
+        return set(_WORD.findall(text)), text
+
+
+def _has(message: Any, name: str) -> bool:
+    return name in message.DESCRIPTOR.fields_by_name and message.HasField(name)
+
+
+def _names_of(relation: Any) -> tuple[str, ...]:
+    """What may qualify the columns of rows below a filter."""
+    while (kind := relation.WhichOneof("rel_type")) == "filter":
+        relation = relation.filter.input
+    alias = relation.subquery_alias if kind == "subquery_alias" else None
+    return () if alias is None else (*alias.qualifier, alias.alias)
+
+
+def _relations_below(message: Any) -> Iterator[Any]:
+    """The nearest relations in a message."""
+    for found, value in message.ListFields():
+        if found.message_type is None or found.message_type.GetOptions().map_entry:
+            continue
+        for part in [value] if hasattr(value, "DESCRIPTOR") else value:
+            if part.DESCRIPTOR.full_name == _RELATION:
+                yield part
+            else:
+                yield from _relations_below(part)
+
+
+def _texts(message: Any) -> Iterator[str]:
+    """All that is text in a message; of a load its option `filter` alone."""
+    if message.DESCRIPTOR.full_name == _READ:
+        if message.HasField("data_source") and FILTER in message.data_source.options:
+            yield message.data_source.options[FILTER]
+        return
+    for found, value in message.ListFields():
+        is_map = found.message_type is not None and found.message_type.GetOptions().map_entry
+        is_one = isinstance(value, str | bytes | int | float) or hasattr(value, "DESCRIPTOR")
+        parts = [*value.keys(), *value.values()] if is_map else [value] if is_one else value
+        for part in parts:
+            if isinstance(part, str):
+                yield part
+            elif hasattr(part, "DESCRIPTOR"):
+                yield from _texts(part)

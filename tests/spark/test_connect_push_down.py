@@ -1,0 +1,24 @@
+"""Filters and columns that a Connect client tells the loads of its plans: rows and errors stay what they were."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+FRAMES = 30
+
+
+def test_rows_and_errors_of_random_frames_stay_the_same(connect: str, tmp_path: Path) -> None:
+    program = "tests/spark/connect_push_down_program.py"
+    done = subprocess.run(
+        [sys.executable, program, connect, tmp_path, str(FRAMES)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    *failed, told, end = done.stdout.splitlines()
+    assert not failed
+    assert end == "done"
+    assert int(told.removeprefix("told ")) > FRAMES / 4
