@@ -31,8 +31,10 @@ from pyspark.sql import SparkSession
 APPEND_ROWS = 5_000_000
 KEY_ROWS = 2_000_000
 ENGINES = {"deduplicate": {}, "partial_update": {"merge-engine": "partial-update"}}
-REPEAT = 15
-WARM_UP = 5
+REPEAT = 5
+ROUNDS = 5
+WARM_UP = 15
+ANSWER = "answer: "
 JAR = os.environ.get("PAIMON_OFFICIAL_JAR")
 PEER_PYTHON = os.environ.get("PAIMON_OFFICIAL_PYTHON", sys.executable)
 
@@ -153,24 +155,18 @@ def parquet_statements(folder: Path) -> Statements:
     }
 
 
-def timed(spark: SparkSession, statements: Statements, only: str, repeat: int) -> dict[str, tuple[float, float]]:
-    """Best and median seconds of each statement, after some runs to warm up."""
-    found = {}
-    for name, run in statements.items():
-        if only not in name:
-            continue
-        seconds = []
-        for turn in range(repeat + WARM_UP):
-            start = time.perf_counter()
-            run(spark)
-            if turn >= WARM_UP:
-                seconds.append(time.perf_counter() - start)
-        found[name] = (min(seconds), median(seconds))
-    return found
+def seconds_of(run: Callable[[SparkSession], object], spark: SparkSession, count: int) -> list[float]:
+    """Seconds of each of some runs."""
+    seconds = []
+    for _ in range(count):
+        start = time.perf_counter()
+        run(spark)
+        seconds.append(time.perf_counter() - start)
+    return seconds
 
 
-def official(folder: str, only: str, repeat: int) -> dict[str, tuple[float, float]]:
-    """Runs in a process of its own, with the official jar."""
+def serve(folder: str) -> None:
+    """The official connector, in a process of its own: runs the statement of each line as often as it says."""
     spark = session(
         **{
             "spark.jars": str(JAR),
@@ -179,26 +175,75 @@ def official(folder: str, only: str, repeat: int) -> dict[str, tuple[float, floa
             "spark.sql.catalog.p.warehouse": f"{folder}/wh",
         }
     )
-    return timed(spark, paimon_statements(Path(folder)), only, repeat)
+    statements = paimon_statements(Path(folder))
+    print(ANSWER, flush=True)
+    for line in sys.stdin:
+        name, count = json.loads(line)
+        print(ANSWER + json.dumps(seconds_of(statements[name], spark, count)), flush=True)
 
 
-def register_seconds() -> float:
-    """Seconds of the first ``register`` of a process with a session that has run something."""
+@contextmanager
+def official(folder: Path) -> Iterator[Callable[[str, int], list[float]]]:
+    """A function that runs a statement some times in the process of the official connector."""
+    command = [PEER_PYTHON, __file__, "--serve", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=peer_env()) as peer:
+        assert peer.stdin is not None
+        assert peer.stdout is not None
+        answers = (line.removeprefix(ANSWER) for line in peer.stdout if line.startswith(ANSWER))
+        next(answers)
+
+        def run(name: str, count: int) -> list[float]:
+            print(json.dumps([name, count]), file=peer.stdin, flush=True)
+            found: list[float] = json.loads(next(answers))
+            return found
+
+        try:
+            yield run
+        finally:
+            peer.stdin.close()
+
+
+def in_turn(
+    spark: SparkSession, statements: Statements, theirs: Callable[[str, int], list[float]], only: str, repeat: int
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Seconds of each statement here and at the peer, some runs each in turn, after some runs to warm up."""
+    found = {}
+    for name, run in statements.items():
+        if only not in name:
+            continue
+        seconds_of(run, spark, WARM_UP)
+        theirs(name, WARM_UP)
+        ours: list[float] = []
+        others: list[float] = []
+        for _ in range(ROUNDS):
+            ours += seconds_of(run, spark, repeat)
+            others += theirs(name, repeat)
+        found[name] = (ours, others)
+    return found
+
+
+def register_seconds(warehouse: str) -> float:
+    """Seconds of the first ``register`` and ``register_catalog`` of a process with a session that has run something."""
     spark = session()
     spark.range(3).collect()
     start = time.perf_counter()
     import paimon_spark
 
     paimon_spark.register(spark)
+    paimon_spark.register_catalog(spark, "p", warehouse=warehouse)
     return time.perf_counter() - start
 
 
-def in_own_process(*arguments: str, python: str = sys.executable) -> Any:
+def peer_env() -> dict[str, str]:
+    """The environment of another interpreter."""
+    if sys.executable == PEER_PYTHON:
+        return dict(os.environ)
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK", "PYTHON"))}
+
+
+def in_own_process(*arguments: str) -> Any:
     """What this file prints last when it is started anew."""
-    environment = dict(os.environ)
-    if python != sys.executable:
-        environment = {k: v for k, v in environment.items() if not k.startswith(("PYSPARK", "SPARK", "PYTHON"))}
-    done = subprocess.run([python, __file__, *arguments], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:])
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -259,32 +304,31 @@ def calls_of(spark: SparkSession, statements: Statements, only: str) -> dict[str
     return found
 
 
-def print_table(ours: Any, yardstick: Any, calls: dict[str, Counter[str]], title: str) -> None:
+def print_table(found: dict[str, tuple[list[float], list[float]]], calls: dict[str, Counter[str]], title: str) -> None:
     """One row for each statement."""
-    print(f"| statement | best s | median s | {title}: best s | median s | ratio | py4j calls: into JVM + from it |")
+    print(f"| statement | best s | median s | {title}: best s | median s | ratio of medians | calls: into + from |")
     print("|---|---|---|---|---|---|---|")
-    for name, (best, middle) in ours.items():
-        theirs, other = yardstick[name]
+    for name, (ours, theirs) in found.items():
         back = sum(count for call, count in calls[name].items() if call.startswith("<"))
         into = calls[name].total() - back
-        ratio = f"**{best / theirs:.2f}**"
-        print(f"| {name} | {best:.3f} | {middle:.3f} | {theirs:.3f} | {other:.3f} | {ratio} | {into} + {back} |")
+        shown = " | ".join(f"{value:.4f}" for value in (min(ours), median(ours), min(theirs), median(theirs)))
+        print(f"| {name} | {shown} | **{median(ours) / median(theirs):.2f}** | {into} + {back} |")
 
 
 def main() -> None:
     """Print everything."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="part of a statement's name")
-    parser.add_argument("--repeat", type=int, default=REPEAT)
+    parser.add_argument("--repeat", type=int, default=REPEAT, help="runs of each of the rounds")
     parser.add_argument("--calls", action="store_true", help="also print which py4j calls there are")
-    parser.add_argument("--official", metavar="FOLDER", help=argparse.SUPPRESS)
-    parser.add_argument("--register", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("--register", metavar="FOLDER", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.official:
-        print(json.dumps(official(given.official, given.only, given.repeat)))
+    if given.serve:
+        serve(given.serve)
         return
     if given.register:
-        print(json.dumps(register_seconds()))
+        print(json.dumps(register_seconds(f"{given.register}/wh")))
         return
     import paimon_spark
 
@@ -294,20 +338,23 @@ def main() -> None:
     paimon_spark.register_catalog(spark, "p", warehouse=str(folder / "wh"))
     make_tables(spark, folder)
     statements = paimon_statements(folder)
-    ours = timed(spark, statements, given.only, given.repeat)
-    calls = calls_of(spark, statements, given.only)
-    arguments = ("--only", given.only, "--repeat", str(given.repeat))
     if JAR:
-        yardstick = in_own_process("--official", str(folder), *arguments, python=PEER_PYTHON)
+        with official(folder) as theirs:
+            found = in_turn(spark, statements, theirs, given.only, given.repeat)
     else:
-        yardstick = timed(spark, parquet_statements(folder), given.only, given.repeat)
+        yardstick = parquet_statements(folder)
+        found = in_turn(
+            spark, statements, lambda name, count: seconds_of(yardstick[name], spark, count), given.only, given.repeat
+        )
+    calls = calls_of(spark, statements, given.only)
     print(f"PySpark {spark.version}")
-    print_table(ours, yardstick, calls, Path(JAR).name if JAR else "spark.read.parquet")
+    print_table(found, calls, Path(JAR).name if JAR else "spark.read.parquet")
     if given.calls:
-        for name, found in calls.items():
-            print(name, dict(found.most_common()))
+        for name, counts in calls.items():
+            print(name, dict(counts.most_common()))
     spark.stop()
-    print(f"\n`register(spark)`: {in_own_process('--register'):.2f} s")
+    seconds = [in_own_process("--register", str(folder)) for _ in range(3)]
+    print("\n`register(spark)` and `register_catalog`, in fresh processes: " + ", ".join(f"{s:.2f} s" for s in seconds))
 
 
 if __name__ == "__main__":

@@ -270,10 +270,12 @@ class FilesystemCatalog:
 
 def tables_at(file_io: FileIO, path: str) -> list[str] | None:
     """Names of the tables that lie in the directory of a database, sorted; None where nothing is in it."""
+    if file_io.threads == 1:
+        return _tables_one_by_one(file_io, path)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(file_io.files_below, path) if file_io.threads > 1 else None
+        asked = pool.submit(file_io.files_below, path)
         entries = file_io.list_names(path)
-        files = None if asked is None else asked.result()
+        files = asked.result()
     if not entries:
         return None
     names = [name for name, _, is_dir, _, _ in entries if is_dir]
@@ -282,6 +284,13 @@ def tables_at(file_io: FileIO, path: str) -> list[str] | None:
     with ThreadPoolExecutor(max(1, min(file_io.threads, len(names)))) as pool:
         found = pool.map(lambda name: has_schema(file_io, f"{path}/{name}"), names)
         return sorted(name for name, is_table in zip(names, found, strict=True) if is_table)
+
+
+def _tables_one_by_one(file_io: FileIO, path: str) -> list[str] | None:
+    """The same on a local disk, where a thread takes longer to start than a small directory to read."""
+    entries = file_io.list_names(path)
+    names = (name for name, _, is_dir, _, _ in entries if is_dir)
+    return sorted(name for name in names if has_schema(file_io, f"{path}/{name}")) if entries else None
 
 
 def has_schema(file_io: FileIO, path: str) -> bool:

@@ -67,6 +67,27 @@ def test_each_statement_loads_and_plans_once(spark: SparkSession, warehouse: Pat
     check(cases)
 
 
+@pytest.mark.parametrize("table", ["keyed"], indirect=True)
+@pytest.mark.parametrize("statement", ["DESCRIBE {t}", "SHOW TBLPROPERTIES {t}", "SHOW TABLES IN calls.db"])
+def test_short_statements_ask_python_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, table: str, statement: str
+) -> None:
+    """Where no catalog of the session keeps views, their names are of tables: nothing is to be asked before."""
+    from py4j.clientserver import ClientServerConnection
+
+    call, asked = ClientServerConnection._call_proxy, []
+
+    def counting(self: object, target: str, stream: object) -> object:
+        asked.append(target)
+        return call(self, target, stream)
+
+    text = statement.format(t=table)
+    spark.sql(text).collect()
+    monkeypatch.setattr(ClientServerConnection, "_call_proxy", counting)
+    spark.sql(text).collect()
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("table", ["keyed", "append"], indirect=True)
 def test_methods_and_texts_load_little(spark: SparkSession, warehouse: Path, table: str) -> None:
     """A query's rows come by a load of Spark's, and saves are saves of Spark's: these open the table by its path."""

@@ -11,6 +11,7 @@ from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import TableSchema, create_schema
 from paimon_spark.storage import local_files
+from paimon_spark.table import filesystem_catalog
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.new_schema import undo_create
 from paimon_spark.table.paths import is_path_name, parse_table_path
@@ -170,3 +171,12 @@ def test_the_default_database_is_there_and_made_with_its_first_table(tmp_path: P
     assert (catalog.databases(), catalog.tables("default")) == (["d", "default"], ["moved", "t"])
     catalog.drop_database("default", cascade=True)
     assert (catalog.databases(), catalog.tables("default")) == (["d", "default"], [])
+
+
+def test_tables_of_a_local_disk_are_found_without_threads(
+    catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (Path(catalog.database_path("d")) / "no_table").mkdir()
+    monkeypatch.setattr(filesystem_catalog, "ThreadPoolExecutor", None)
+    assert catalog.tables("d") == ["t"]
+    assert catalog.tables("default") == []

@@ -25,7 +25,7 @@ from paimon_spark.spark.catalog.loading import (
 from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
 from paimon_spark.spark.catalog.system_table import GlobalTableProxy, SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
-from paimon_spark.spark.catalog.view import view_value
+from paimon_spark.spark.catalog.view import KEEPS_VIEWS, view_value
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, java_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table
@@ -33,7 +33,7 @@ from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
 from paimon_spark.spec.schema import is_format_table
-from paimon_spark.table.catalog_views import find_view
+from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
 from paimon_spark.table.system.global_tables import global_table
 
@@ -63,6 +63,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
             "changelogStateOptionKeys": ["set", []],
             # CTAS gives nullable columns, as the official connector's does
             "useNullableQuerySchema": True,
+            KEEPS_VIEWS: keeps_views(self.catalog),
         }
 
     def initialize(self, _name: str, _options: JavaObject) -> None:

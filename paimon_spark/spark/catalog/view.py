@@ -13,6 +13,9 @@ from paimon_spark.spec.view import View
 MARK: Final = "paimon_spark.view_column "
 """With which the names begin that the columns of a view have until their query is resolved (``PaimonViewColumns``)."""
 
+KEEPS_VIEWS: Final = "keepsViews"
+"""What a catalog says in advance of itself: whether names in it may be of views."""
+
 
 def view_value(catalog_name: str, database: str, name: str, view: View) -> Value:
     """The answer of a catalog that is asked for a table where a view has the name."""

@@ -17,6 +17,7 @@ import json
 from typing import Any
 
 from paimon_spark.spark.catalog.sql_functions import is_spark_function
+from paimon_spark.spark.catalog.view import KEEPS_VIEWS
 from paimon_spark.spark.hooks.create_like import create_text, parse_create_like
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import spark_version
@@ -93,6 +94,7 @@ class DropPartitionsProxy(SessionProxy):
 
 
 _CLASS = "PaimonStatementParser"
+_CATALOGS = "scala.collection.Map"
 _INTERFACE = compat.PARSER_INTERFACE.name
 _REFUSAL = compat.PARSE_EXCEPTION.name
 _PLAN = compat.LOGICAL_PLAN.name
@@ -114,6 +116,8 @@ _LOOKED_AT = ", ".join(
     )
 )
 """Statements that may be about a view of ours, or be of another table format."""
+_OF_VIEWS = '"DescribeRelation", "ShowCreateTable", "ShowTableProperties"'
+"""Those of them that are Spark's own where no catalog of ours keeps views, for they then mean tables only."""
 _LIKE_OF_CATALOGS = (4, 2)
 """The Spark that gives CREATE TABLE … LIKE to catalogs."""
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
@@ -136,6 +140,7 @@ def install_parser(gateway: Gateway, state: JavaObject) -> None:
         (FUNCTION, StatementProxy(gateway, state)),
         (FUNCTION, DropPartitionsProxy(gateway, state)),
         (FUNCTION, DescribePartitionProxy(gateway, state)),
+        (_CATALOGS, compat.CATALOGS.get(gateway, state.catalogManager())),
         generated=_source(gateway),
     )
     compat.SQL_PARSER.set(gateway, state, hooked)
@@ -247,18 +252,36 @@ def _source(gateway: Gateway) -> str:
     return f"""
     public final class {_CLASS} implements {_INTERFACE} {{
         private static final java.util.List LOOKED_AT = java.util.Arrays.asList(new Object[] {{{_LOOKED_AT}}});
+        private static final java.util.List OF_VIEWS = java.util.Arrays.asList(new Object[] {{{_OF_VIEWS}}});
         private final {_INTERFACE} spark;
         private final java.util.function.Function paimon;
         private final java.util.function.Function partitions;
         private final java.util.function.Function descriptions;
+        private final {_CATALOGS} catalogs;
 
         public {_CLASS}(
                 {_INTERFACE} spark, java.util.function.Function paimon, java.util.function.Function partitions,
-                java.util.function.Function descriptions) {{
+                java.util.function.Function descriptions, {_CATALOGS} catalogs) {{
             this.spark = spark;
             this.paimon = paimon;
             this.partitions = partitions;
             this.descriptions = descriptions;
+            this.catalogs = catalogs;
+        }}
+
+        private boolean isLookedAt(String name) {{
+            if (!LOOKED_AT.contains(name)) {{
+                return false;
+            }}
+            if (!OF_VIEWS.contains(name)) {{
+                return true;
+            }}
+            for (scala.collection.Iterator all = catalogs.valuesIterator(); all.hasNext();) {{
+                if (Boolean.TRUE.equals(PaimonProxy.saidBy(all.next(), "{KEEPS_VIEWS}"))) {{
+                    return true;
+                }}
+            }}
+            return false;
         }}
 
         private {_PLAN} resolved({_PLAN} plan, String text) throws {_REFUSAL} {{
@@ -266,7 +289,7 @@ def _source(gateway: Gateway) -> str:
                 Object call = descriptions.apply(plan);
                 return call == null ? plan : spark.parsePlan((String) call);
             }}
-            if (plan instanceof {_DESCRIBE_COLUMN} || LOOKED_AT.contains(plan.getClass().getSimpleName())
+            if (plan instanceof {_DESCRIBE_COLUMN} || isLookedAt(plan.getClass().getSimpleName())
                     || plan instanceof {_ANALYZE[0]} || plan instanceof {_ANALYZE[1]}) {{
                 Object call = paimon.apply(text);
                 return call == null ? plan : spark.parsePlan((String) call);

@@ -189,6 +189,11 @@ public final class PaimonProxy extends PythonProxyHandler {
         return answers.get(name);
     }
 
+    /** What Python has said in advance for a proxy of ours; null for other objects. */
+    static Object saidBy(Object object, String name) {
+        return isOurs(object) ? ((PaimonProxy) Proxy.getInvocationHandler(object)).said(name) : null;
+    }
+
     /** The id of the Python object behind a proxy of ours; null for other objects. */
     static String idOf(Object object) {
         return isOurs(object) ? ((PaimonProxy) Proxy.getInvocationHandler(object)).id : null;
