@@ -28,6 +28,17 @@ def test_the_hooks_of_the_format_import_neither_the_sql_parser_nor_the_catalog()
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_registering_a_catalog_imports_no_sql_parser_and_no_metastore() -> None:
+    names = ("sqlglot", "paimon_spark.metastore.hive", "paimon_spark.metastore.jdbc", "paimon_spark.metastore.rest")
+    modules = ("register_catalog", "source.data_source", "source.partition_by", "jvm.warm_up", "hooks.install")
+    modules += ("hooks.stream_sinks", "jvm.store_settings", "hooks.install_catalog")
+    code = (
+        f"import importlib, sys\nfor name in {modules}:\n    importlib.import_module(f'paimon_spark.spark.{{name}}')\n"
+        f"print([name for name in {names} if name in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
 def test_an_old_pyspark_is_reported_in_one_sentence(tmp_path: Path) -> None:
     about = tmp_path / "pyspark-3.5.1.dist-info"
     about.mkdir()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.metastore.hive import HiveMetastore
-from paimon_spark.metastore.jdbc import JdbcMetastore
 from paimon_spark.metastore.metastore import Metastore, TableHome
 from paimon_spark.metastore.rest_table import SCHEME, catalog_root
 from paimon_spark.options import reaching_options
@@ -65,8 +63,12 @@ def metastore_of(options: Mapping[str, str], *, opens: bool = False) -> Metastor
 
         return RestMetastore.of(reaching_options(options), again=opens)
     if kind == "jdbc":
+        from paimon_spark.metastore.jdbc import JdbcMetastore  # so do catalogs that are directories
+
         return JdbcMetastore.of(options)
     if kind == "hive":
+        from paimon_spark.metastore.hive import HiveMetastore  # as above
+
         return HiveMetastore.of(options)
     return None
 

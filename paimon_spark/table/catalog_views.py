@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
-from paimon_spark.metastore.rest import RestMetastore
 from paimon_spark.spec.function import Function, check_function_name, is_function_name
 from paimon_spark.spec.view import View, ViewChange
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog, refuse_system
@@ -18,6 +17,7 @@ from paimon_spark.table.paths import check_new_table_name, is_plain_name
 
 if TYPE_CHECKING:
     from paimon_spark.metastore.metastore import Metastore
+    from paimon_spark.metastore.rest import RestMetastore
 
 
 def keeps_views(catalog: FilesystemCatalog) -> bool:
@@ -193,5 +193,9 @@ def _keeper(catalog: FilesystemCatalog) -> RestMetastore:
 
 
 def _server(catalog: FilesystemCatalog) -> RestMetastore | None:
-    found = catalog.metastore if isinstance(catalog, MetastoreCatalog) else None
+    if not isinstance(catalog, MetastoreCatalog):
+        return None
+    from paimon_spark.metastore.rest import RestMetastore  # whoever has a directory for a catalog does without it
+
+    found = catalog.metastore
     return found if isinstance(found, RestMetastore) else None

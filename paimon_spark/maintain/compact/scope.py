@@ -20,7 +20,6 @@ from paimon_spark.maintain.compact.step import BucketFiles, small_file_bytes
 from paimon_spark.maintain.compact.vectors import much_deleted
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
-from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.partition_times import time_of_partition
@@ -147,6 +146,8 @@ def scope_of(
 
 
 def _condition(table: FileStoreTable, where: str, zone: tzinfo | None) -> Predicate:
+    from paimon_spark.spec.sql_filter import parse_filter  # brings the SQL parser along
+
     keys = table.schema.partition_keys
     columns = [field for field in table.schema.fields if field.name in keys]
     try:

@@ -14,7 +14,6 @@ are: the table is asked to drop rows with fewer values than it has partition col
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from paimon_spark.spark.catalog.sql_functions import is_spark_function
 from paimon_spark.spark.catalog.view import KEEPS_VIEWS
@@ -120,7 +119,6 @@ _OF_VIEWS = '"DescribeRelation", "ShowCreateTable", "ShowTableProperties"'
 """Those of them that are Spark's own where no catalog of ours keeps views, for they then mean tables only."""
 _LIKE_OF_CATALOGS = (4, 2)
 """The Spark that gives CREATE TABLE … LIKE to catalogs."""
-_STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
 
 def install_parser(gateway: Gateway, state: JavaObject) -> None:
@@ -246,9 +244,9 @@ def _call(catalog: str, procedure: str, *arguments: str | bool) -> str:
 
 def _source(gateway: Gateway) -> str:
     """Return the Java source of the parser."""
-    methods = [
-        _method(method) for method in gateway.java_class(_INTERFACE).getMethods() if not method.getModifiers() & _STATIC
-    ]
+    declared = gateway.java_class(_INTERFACE).getMethods()
+    texts = gateway.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(declared).mkString("\n")  # in one call
+    methods = [_method(text) for text in texts.split("\n") if " static " not in f" {text}"]
     return f"""
     public final class {_CLASS} implements {_INTERFACE} {{
         private static final java.util.List LOOKED_AT = java.util.Arrays.asList(new Object[] {{{_LOOKED_AT}}});
@@ -321,15 +319,22 @@ def _source(gateway: Gateway) -> str:
     }}"""
 
 
-def _method(method: Any) -> str:
-    """One method that asks Spark's parser and, where whole statements are parsed, Paimon after it."""
-    name = method.getName()
-    types = [kind.getCanonicalName() for kind in method.getParameterTypes()]
-    errors = [kind.getCanonicalName() for kind in method.getExceptionTypes()]
+def _method(text: str) -> str:
+    """One method that asks Spark's parser and, where whole statements are parsed, Paimon after it.
+
+    Args:
+        text: as Java has it: ``public abstract <type> <class>.<name>(<types>) throws <classes>``.
+    """
+    called, _, given = text.replace("$", ".").partition("(")
+    parameters, _, behind = given.partition(")")
+    result, owned = called.split(" ")[-2:]
+    name = owned.rpartition(".")[2]
+    types = parameters.split(",") if parameters else []
+    errors = behind.strip().removeprefix("throws ").split(",") if behind.strip() else []
     arguments = ", ".join(f"a{index}" for index in range(len(types)))
     declared = ", ".join(f"{kind} a{index}" for index, kind in enumerate(types))
     throws = f" throws {', '.join(errors)}" if errors else ""
-    head = f"\n        public {method.getReturnType().getCanonicalName()} {name}({declared}){throws}"
+    head = f"\n        public {result} {name}({declared}){throws}"
     if not name.startswith("parsePlan"):
         return f"{head} {{ return spark.{name}({arguments}); }}"
     return f"""{head} {{

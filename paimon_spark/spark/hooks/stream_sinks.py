@@ -16,7 +16,6 @@ from pyspark.sql import functions as sf
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.hooks.parser import paimon_catalog_of
-from paimon_spark.spark.jobs.stream_sink import StreamSink
 from paimon_spark.spark.jvm.data_source_registry import keep_replaced_source_out_of_log
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
@@ -198,6 +197,8 @@ def _start(writer: Any, plain: Callable[..., Any], options: dict[str, str]) -> S
     named = CHECKPOINT.lower() in {key.lower() for key in _options(writer)}
     if not named and not spark.conf.get(_CHECKPOINTS, None):  # foreachBatch would take a temporary one
         raise OptionError(needs_checkpoint())
+    from paimon_spark.spark.jobs.stream_sink import StreamSink  # with the compaction of the micro-batches
+
     sink = StreamSink({**settings_option(spark), **options}, mode.lower() == "complete", spark.streams)
     sink.prepare(writer._df.schema)
     started: StreamingQuery = plain(writer.foreachBatch(sink))

@@ -9,6 +9,7 @@ A Java class of this package asks Python through a proxy for ``java.util.functio
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import sys
@@ -120,6 +121,13 @@ class Gateway:
         """A ``java.util.HashMap`` of strings, in one call; options of a store, which may hold keys, come in such."""
         with unlogged():
             return self._mapper.readValue(json.dumps(dict(values)), self.java_class("java.util.HashMap"))
+
+    def bytes_map(self, values: Mapping[str, bytes]) -> JavaObject:
+        """A ``java.util.HashMap`` of names and ``byte[]``, in few calls."""
+        names, array = self.java_class("java.util.HashMap"), self.java_class("[B")
+        kind = self._mapper.getTypeFactory().constructMapType(names, self.java_class("java.lang.String"), array)
+        encoded = {name: base64.b64encode(value).decode() for name, value in values.items()}
+        return self._mapper.readValue(json.dumps(encoded), kind)
 
     def options(self, values: Mapping[str, str]) -> JavaObject:
         """A ``CaseInsensitiveStringMap``."""

@@ -30,18 +30,20 @@ class JavaSources:
         jvm = gateway.jvm
         resources = jvm.org.codehaus.commons.compiler.util.resource
         texts = sources()
-        self._finder = resources.MapResourceFinder()
-        for name, text in texts.items():
-            self._finder.addResource(name + _SUFFIX, text)
+        self._finder = resources.MapResourceFinder(
+            gateway.bytes_map({name + _SUFFIX: text.encode() for name, text in texts.items()})
+        )
         java, java_string = jvm.java.lang.System, jvm.java.lang.String
         versions = (gateway.context.version, java.getProperty("java.vm.version"))
         self._file = cache_file(texts, java.getProperty("java.class.path"), versions)
         self._kept = read_classes(self._file) if self._file else {}
-        self._compiled = resources.MapResourceFinder()
+        kept = {
+            file: data for file, data in self._kept.items() if _source_of(file) in texts and not file.endswith(_SUFFIX)
+        }
+        self._compiled = resources.MapResourceFinder(gateway.bytes_map(kept))
         self._compiled.setLastModified(_NEWER)
-        for name in texts:
-            self._use_kept(name)
         self._made = resources.MapResourceCreator()
+        self._made_files = self._made.getMap()
         self._made_count = 0
         self._new: dict[str, bytes] = {}
         self._generated: dict[str, str] = {}
@@ -80,7 +82,7 @@ class JavaSources:
 
     def _keep(self) -> None:
         """Keep what was compiled since the last call; of generated classes the texts, too, which may be others."""
-        made = self._made.getMap()
+        made = self._made_files
         if self._file is None or made.size() == self._made_count:
             return
         self._made_count = made.size()
@@ -147,6 +149,8 @@ def new_object(gateway: Gateway, name: str, *values: tuple[str, Any], generated:
     Raises:
         Py4JError: the class cannot be compiled, or has no such constructor.
     """
+    if not values:
+        return java_class(gateway, name, generated).newInstance()
     types = gateway.array("java.lang.Class", [gateway.java_class(type_name) for type_name, _ in values])
     constructor = java_class(gateway, name, generated).getConstructor(types)
     return constructor.newInstance(gateway.array("java.lang.Object", [value for _, value in values]))

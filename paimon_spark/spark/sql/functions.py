@@ -29,7 +29,6 @@ from paimon_spark.spark.statements.function_statements import (
     with_names,
     with_qualifier,
 )
-from paimon_spark.spark.statements.query_trees import NotUnderstoodError, TableReference, read_query
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.function import Function, check_function_name, sql_definition
 from paimon_spark.spec.schema import assign_field_ids
@@ -46,6 +45,7 @@ from paimon_spark.table.catalog_views import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from paimon_spark.spark.statements.query_trees import TableReference
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 _OWN: Final = "spark.sql-function."
@@ -408,6 +408,8 @@ def _calls(body: str) -> list[FunctionCall]:
 
 
 def _tables(body: str, *, query: bool) -> list[TableReference]:
+    from paimon_spark.spark.statements.query_trees import NotUnderstoodError, read_query  # brings the SQL parser along
+
     """The tables that a body names; their places are in the body."""
     text = as_query(body, query=query)
     try:
@@ -488,6 +490,8 @@ def _shown_parameters(fields: Sequence[DataField], *, extended: bool) -> list[st
 
 def temporary_views_in(spark: SparkSession, query: str) -> list[str]:
     """Names of the temporary views that a query reads."""
+    from paimon_spark.spark.statements.query_trees import NotUnderstoodError, read_query  # as in `_tables`
+
     try:
         tables = read_query(query).tables
     except NotUnderstoodError:
