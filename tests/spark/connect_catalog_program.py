@@ -68,8 +68,7 @@ def scans(frame: DataFrame) -> list[str]:
     with redirect_stdout(text):
         frame.explain()
     lines = text.getvalue().partition("== Paimon Scans ==")[2].split("\n")
-    path = f"{root}/wh/shop.db/t "
-    return [line.removeprefix(path).partition(", files=")[0] for line in lines if line.startswith(path)]
+    return [line.partition(", files=")[0].removeprefix("lake.shop.t ") for line in lines if line]
 
 
 @check
@@ -148,6 +147,12 @@ def explains() -> None:
     equal((kept.is_cached, rows(kept)), (True, [(2, "B")]))
     kept.unpersist()
     equal(scans(kept.select("id")), ["columns=[id], filter=[`id` = 2], snapshot=4"])
+    loaded = spark.read.format("paimon").option("scan.snapshot-id", 2).load(f"{root}/wh/shop.db/t").where("id = 2")
+    at = f"{root}/wh/shop.db/t columns=[id, name], filter=[`id` = 2], snapshot=2"
+    equal(scans(loaded.union(table)), [at, "columns=[id, name], snapshot=4"])
+    loaded.createOrReplaceTempView("seen")
+    equal(scans(spark.table("seen")), [at.replace("filter=[`id` = 2], ", "")])
+    spark.catalog.dropTempView("seen")
     equal((scans(spark.table("lake.shop.`t$snapshots`")), scans(spark.range(1))), ([], []))
     fails(AnalysisException, "[`id`, `name`]", lambda: table.select("id", "nmae").collect())
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.pushdown.loads import push_down
 from paimon_spark.spark.session.connect_plans import load_options, loads_of, sent_plan
+from paimon_spark.spark.session.connect_views import messages
 from paimon_spark.spark.session.plain_methods import wrap_method
 from paimon_spark.spark.source.source_options import read_request
 from paimon_spark.spark.source.system_read import metadata_source
@@ -37,7 +37,7 @@ def _explain(own: Callable[..., None]) -> Callable[..., None]:
 
 
 def _scans(frame: DataFrame) -> list[str]:
-    """A line for each load of rows; none for those that this client cannot plan, and for streams."""
+    """A line for each load of rows, once; of streams there is none."""
     from paimon_spark.spark.statements.query_trees import named_tables  # sqlglot, which `register` spares
 
     connected: Any = frame
@@ -46,12 +46,28 @@ def _scans(frame: DataFrame) -> list[str]:
     push_down(relation, client)
     sent = type(connected)(sent_plan(relation), connected.sparkSession)
     loads = [load for load in loads_of(sent, named_tables) if load.format.lower() == "paimon"]
-    lines: list[str] = []
     if not loads or frame.isStreaming:
-        return lines
-    for load in loads:
-        with suppress(PaimonError, OSError):  # a system table, say, or a store that only the server reaches
-            request = read_request(load_options(load))
-            if metadata_source(request) is None:
-                lines.append(f"{request.path} {TableRead.of(request).describe()}")
-    return lines
+        return []
+    names = _names(relation)
+    return list(dict.fromkeys(line for load in loads if (line := _line(load, names)) is not None))
+
+
+def _line(load: Any, names: Mapping[str, str]) -> str | None:
+    """What is read of a table, under its name if the plan has one; None for a system table."""
+    try:
+        request = read_request(load_options(load))
+        if metadata_source(request) is not None:
+            return None
+        return f"{names.get(request.path, request.path)} {TableRead.of(request).describe()}"
+    except (PaimonError, OSError) as error:  # a store that only the server reaches, say
+        return f"{load_options(load).get('path')} (this client cannot plan it: {error})"
+
+
+def _names(relation: Any) -> dict[str, str]:
+    """The names of tables that ``spark.table`` was given, by their paths."""
+    named = {}
+    for one in messages(relation, "spark.connect.SubqueryAlias"):
+        if one.qualifier and one.input.HasField("read"):
+            path = load_options(one.input.read.data_source).get("path", "")
+            named[path] = ".".join((*one.qualifier, one.alias))
+    return named

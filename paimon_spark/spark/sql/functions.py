@@ -408,9 +408,9 @@ def _calls(body: str) -> list[FunctionCall]:
 
 
 def _tables(body: str, *, query: bool) -> list[TableReference]:
+    """The tables that a body names; their places are in the body."""
     from paimon_spark.spark.statements.query_trees import NotUnderstoodError, read_query  # brings the SQL parser along
 
-    """The tables that a body names; their places are in the body."""
     text = as_query(body, query=query)
     try:
         tables = () if text is None else read_query(text).tables
