@@ -36,10 +36,12 @@ from paimon_spark.table.new_schema import undo_create
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RemoveOption, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import load_table, table_exists
-from tests.support.hive_server import LOCK_SECONDS, HiveProxy, HiveServer, hive_proxy
+from tests.support.hive_server import IS_HIVE_4, LOCK_SECONDS, HiveProxy, HiveServer, hive_proxy
 from tests.support.store_tables import FIELDS, insert, rows_of
 
 SCHEMA = create_schema(FIELDS, primary_keys=["k"], options={"bucket": "1"})
+TRANSLATED = {"EXTERNAL": "TRUE", "TRANSLATED_TO_EXTERNAL": "TRUE", "external.table.purge": "TRUE"}
+"""What Hive 4 adds to the record of a managed table, which it makes an external one."""
 
 
 @pytest.fixture
@@ -99,9 +101,10 @@ def test_names_are_those_of_the_metastore(catalog: MetastoreCatalog) -> None:
 
 def test_what_the_metastore_has_of_a_table(catalog: MetastoreCatalog) -> None:
     found = _record(catalog)
-    for of_hive in ("transient_lastDdlTime", "numFiles", "totalSize"):
+    for of_hive in ("transient_lastDdlTime", "numFiles", "totalSize", *["numFilesErasureCoded"][: int(IS_HIVE_4)]):
         assert found.parameters.pop(of_hive).isdigit()
     assert found.parameters == {
+        **(TRANSLATED if IS_HIVE_4 else {}),
         "table_type": "PAIMON",
         "storage_handler": "org.apache.paimon.hive.PaimonStorageHandler",
         "bucket": "1",
@@ -112,7 +115,21 @@ def test_what_the_metastore_has_of_a_table(catalog: MetastoreCatalog) -> None:
     assert found.sd.location == f"file:{catalog.table_path('d', 't')}"
     assert found.sd.inputFormat == "org.apache.paimon.hive.mapred.PaimonInputFormat"
     assert found.sd.serdeInfo.serializationLib == "org.apache.paimon.hive.PaimonSerDe"
-    assert (found.tableType, found.partitionKeys) == ("MANAGED_TABLE", [])
+    assert (found.tableType, found.partitionKeys) == ("EXTERNAL_TABLE" if IS_HIVE_4 else "MANAGED_TABLE", [])
+
+
+@pytest.mark.parametrize("left_out", ["", "TRANSLATED_TO_EXTERNAL", "external.table.purge"])
+def test_a_managed_table_that_the_metastore_made_external_goes_with_its_files(
+    catalog: MetastoreCatalog, left_out: str
+) -> None:
+    found = _record(catalog)
+    found.tableType = "EXTERNAL_TABLE"
+    found.parameters |= TRANSLATED
+    found.parameters.pop(left_out, None)
+    _metastore(catalog).client.call("alter_table", "d", "t", found)
+    assert _record(catalog).tableType == "EXTERNAL_TABLE"
+    catalog.drop_table("d", "t")
+    assert Path(catalog.table_path("d", "t")).exists() == bool(left_out)
 
 
 def test_a_renamed_table_keeps_its_rows_and_a_dropped_one_its_name_no_longer(catalog: MetastoreCatalog) -> None:

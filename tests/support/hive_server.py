@@ -1,10 +1,15 @@
-"""Hive's metastore on this machine, from the jars of PySpark, and a proxy before it whose connections can be broken."""
+"""Hive's metastore on this machine, and a proxy before it whose connections can be broken.
+
+It is that of PySpark's jars, 2.3; where the environment variable `PAIMON_SPARK_TESTS_HIVE` is `4`, it is Hive's own
+standalone metastore 4.0.1, fetched by Maven.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
+import tarfile
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +23,18 @@ from tests.support.maven_jars import fetched, spark_jars
 from tests.support.store_server import StoreServer
 
 _SOURCE = Path(__file__).with_name("HiveServer.java")
+_SOURCE_4 = Path(__file__).with_name("HiveServer4.java")
+_VERSION_4 = "4.0.1"
+_SCRIPT_4 = "scripts/metastore/upgrade/derby/hive-schema-4.0.0.derby.sql"
+_NEEDED_4 = (
+    ("javax.servlet", "javax.servlet-api", "3.1.0"),
+    ("commons-collections", "commons-collections", "3.2.2"),
+    ("org.apache.hadoop", "hadoop-hdfs", "3.3.6"),
+)
+"""What that archive leaves to Hadoop, and PySpark's jars do not have."""
+_OF_SPARK_4 = ("hadoop-client-", "gson", "httpc", "slf4j-api", "commons-", "log4j-1.2-api")
+IS_HIVE_4 = os.environ.get("PAIMON_SPARK_TESTS_HIVE") == "4"
+"""Whether tests have the metastore of Hive 4."""
 _OF_HIVE = ("hive-", "libthrift", "libfb303", "commons-", "log4j", "guava", "failureaccess", "antlr-runtime")
 _OPENED = ("lang", "net", "util", "nio")
 _CHUNK_BYTES = 1 << 16
@@ -76,6 +93,10 @@ def hive_server(
         RuntimeError: it does not start.
     """
     with tempfile.TemporaryDirectory() as folder:
+        if IS_HIVE_4 and kdc is None and keystore is None and not more_jars:
+            with _hive_4(Path(folder), strict=strict) as server:
+                yield server
+            return
         secure = {} if kdc is None else {"hadoop.security.authentication": "kerberos"}
         jars = [*spark_jars(), *more_jars, *core_site(Path(folder), {**secure, **(hadoop or {})})]
         options = ["-Xmx512m", "-Dhive.async.log.enabled=false", "-Dlog4j2.level=OFF"]
@@ -88,6 +109,32 @@ def hive_server(
             arguments += [kdc.keytab(kdc.service), kdc.service]
         with java_server(_SOURCE, jars, arguments, Path(folder), options=options) as process:
             yield HiveServer(int(first_line(process, Path(folder))), f"{folder}/warehouse")
+
+
+@contextmanager
+def _hive_4(folder: Path, *, strict: bool) -> Iterator[HiveServer]:
+    artifact = ("org.apache.hive", "hive-standalone-metastore-server", _VERSION_4, "bin", "tar.gz")
+    found = fetched(f"hive-metastore-{_VERSION_4}", [artifact, *_NEEDED_4])
+    (archive,) = (path for path in found if path.endswith(".gz"))
+    more = [path for path in found if path != archive]
+    unpacked = Path(archive).parent.with_name("unpacked")
+    if not unpacked.exists():
+        aside = Path(tempfile.mkdtemp(dir=unpacked.parent))
+        with tarfile.open(archive) as tar:
+            tar.extractall(aside, filter="data")
+        with contextlib.suppress(OSError):  # another process was first
+            aside.rename(unpacked)
+    (home,) = unpacked.iterdir()
+    of_hive = [str(jar) for jar in sorted((home / "lib").glob("*.jar")) if "slf4j" not in jar.name]
+    jars = [*of_hive, *more, *(jar for jar in spark_jars() if os.path.basename(jar).startswith(_OF_SPARK_4))]
+    options = [
+        "-Xmx512m",
+        "-Dlog4j2.level=OFF",
+        *(f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED),
+    ]
+    arguments = [f"{folder}/warehouse", f"{LOCK_SECONDS}s", str(strict).lower(), str(home / _SCRIPT_4)]
+    with java_server(_SOURCE_4, jars, arguments, folder, options=options) as process:
+        yield HiveServer(int(first_line(process, folder)), f"{folder}/warehouse")
 
 
 def hive_warehouse(server: HiveServer, folder: str) -> StoreServer:

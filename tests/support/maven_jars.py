@@ -23,7 +23,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 Artifact = tuple[str, ...]
-"""Group, name and version; a classifier too where there is one."""
+"""Group, name and version; a classifier and a type too where there are such."""
 
 
 def spark_jars() -> list[str]:
@@ -42,7 +42,7 @@ def fetched(name: str, alone: Sequence[Artifact], whole: Sequence[Artifact] = ()
 
     Args:
         name: of their directory in the cache; it names the versions.
-        alone: fetched without what they need.
+        alone: fetched without what they need, also where PySpark has them.
         whole: fetched with what they need, but for what PySpark has.
 
     Raises:
@@ -52,7 +52,7 @@ def fetched(name: str, alone: Sequence[Artifact], whole: Sequence[Artifact] = ()
     folder = Path(cache_dir()) / name
     if not folder.exists():
         wanted = [*((artifact, _ALONE) for artifact in alone), *((artifact, "") for artifact in whole)]
-        parts = ("groupId", "artifactId", "version", "classifier")
+        parts = ("groupId", "artifactId", "version", "classifier", "type")
         dependencies = "".join(
             "<dependency>"
             + "".join(f"<{part}>{value}</{part}>" for part, value in zip(parts, artifact, strict=False))
@@ -63,10 +63,14 @@ def fetched(name: str, alone: Sequence[Artifact], whole: Sequence[Artifact] = ()
         aside.mkdir(parents=True)
         try:
             _fetch(name, _POM.format(dependencies=dependencies), aside)
+            named = {f"{artifact}-{version}.jar" for _, artifact, version, *_ in alone}
+            for jar in (aside / "jars").iterdir():
+                if _IN_SPARK.match(jar.name) and jar.name not in named:
+                    jar.unlink()
             aside.replace(folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-    return sorted(map(str, (folder / "jars").glob("*.jar")))
+    return sorted(map(str, (folder / "jars").iterdir()))
 
 
 def _fetch(name: str, pom: str, folder: Path) -> None:
@@ -76,6 +80,3 @@ def _fetch(name: str, pom: str, folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"Maven cannot get {name}: {done.stdout[:200]}")
-    for jar in (folder / "jars").iterdir():
-        if _IN_SPARK.match(jar.name):
-            jar.unlink()
