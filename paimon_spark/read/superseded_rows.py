@@ -78,19 +78,26 @@ def superseded_rows(table: FileStoreTable, splits: Sequence[DataSplit], threads:
         CorruptTableError: a data file or schema file is missing or damaged.
         DataError: the merge engine cannot take a row.
     """
-    budget = table.options.value("read.merge.memory-budget")
-    if table.file_io.threads > 1 and splits:
-        most_files = max(len(split.files) for split in splits)
-        threads = max(threads, budget // (most_files * _OPEN_FILE_BYTES))
-    threads = max(1, min(threads, len(splits)))
-    budget //= threads
+    threads, budget = _shared_memory(table, splits, threads)
     with ThreadPoolExecutor(threads, "paimon-superseded") as pool:
         found = pool.map(lambda split: _of_split(table, split, budget), splits)
         return dict(chain.from_iterable(found))
 
 
+def _shared_memory(table: FileStoreTable, splits: Sequence[DataSplit], threads: int) -> tuple[int, int]:
+    """Return how many splits are looked at at once, at least ``threads`` if there are so many, and bytes for each."""
+    budget = table.options.value("read.merge.memory-budget")
+    if table.file_io.threads > 1 and splits:
+        most_files = max(len(split.files) for split in splits)
+        threads = max(threads, budget // (most_files * _OPEN_FILE_BYTES))
+    threads = max(1, min(threads, len(splits)))
+    return threads, budget // threads
+
+
 def has_key_twice(table: FileStoreTable, files: Mapping[tuple[bytes, int], Sequence[DataFileMeta]]) -> bool:
     """Whether two rows of a bucket have one key, deletes among them. Their keys are merged, nothing else.
+
+    Buckets of a store are looked at at once, as in `superseded_rows`.
 
     Args:
         table: with a primary key, and any merge engine.
@@ -100,14 +107,22 @@ def has_key_twice(table: FileStoreTable, files: Mapping[tuple[bytes, int], Seque
         CorruptTableError: a data file is missing or damaged.
     """
     keys_alone = table.without_options(("sequence.field", "rowkind.field")).as_if({"merge-engine": "deduplicate"})
-    budget = table.options.value("read.merge.memory-budget")
-    for bucket, metas in files.items():
-        made = tuple(SplitFile.of(file, table.paths.data_file_path(*bucket, file)) for file in metas)
-        split = DataSplit(0, *bucket, 1, made, False)
-        for runs in sections_with_runs(keys_alone, made):
-            found = len(runs) > 1 and _superseded(keys_alone, split, runs, budget, are_all_rows=True)
-            if found and any(part.any() for part in found):
-                return True
+    splits = [
+        DataSplit(
+            0, *bucket, 1, tuple(SplitFile.of(file, table.paths.data_file_path(*bucket, file)) for file in metas), False
+        )
+        for bucket, metas in files.items()
+    ]
+    threads, budget = _shared_memory(table, splits, 1)
+    with ThreadPoolExecutor(threads, "paimon-keys") as pool:
+        return any(pool.map(lambda split: _has_key_twice(keys_alone, split, budget), splits))
+
+
+def _has_key_twice(keys_alone: FileStoreTable, split: DataSplit, budget: int) -> bool:
+    for runs in sections_with_runs(keys_alone, split.files):
+        found = len(runs) > 1 and _superseded(keys_alone, split, runs, budget, are_all_rows=True)
+        if found and any(part.any() for part in found):
+            return True
     return False
 
 

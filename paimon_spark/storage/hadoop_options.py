@@ -158,6 +158,8 @@ def _s3_settings(given: Mapping[str, Any], buckets: list[str]) -> dict[str, str]
                 found["connection.timeout"] = str(int(value * 1000))
             case "config_kwargs.retries.total_max_attempts":
                 found["attempts.maximum"] = str(value)
+            case "config_kwargs.max_pool_connections":
+                found["connection.maximum"] = str(value)
             case "config_kwargs.retries.mode":
                 pass
             case _:

@@ -61,14 +61,20 @@ _S3_NAMES: Final[Mapping[str, str]] = {
     "connection.establish.timeout": "config_kwargs.connect_timeout",
     "connection.timeout": "config_kwargs.read_timeout",
     "attempts.maximum": "config_kwargs.retries",
+    "connection.maximum": "config_kwargs.max_pool_connections",
 }
 _S3_SECONDS: Final = ("connect_timeout", "read_timeout")
 S3_BOUNDS: Final[Mapping[str, Any]] = {
     "connect_timeout": 5,
     "read_timeout": 15,
     "retries": {"mode": "standard", "total_max_attempts": 3},
+    "max_pool_connections": 64,
 }
-"""Default seconds and attempts: a store that does not answer is given up within a minute."""
+"""Default seconds, attempts and connections.
+
+A store that does not answer is given up within a minute. botocore's own ten connections would be fewer than one reader
+asks for at once (`REQUESTS_AT_ONCE`), and the threads of a driver are several readers.
+"""
 _OSS_NAMES: Final[Mapping[str, str]] = {
     "accesskeyid": "key",
     "accesskeysecret": "secret",
@@ -234,7 +240,10 @@ def _finish_s3(translated: dict[str, Any]) -> None:
         if key in config:
             config[key] = _seconds(config[key])
     if "retries" in config:
-        config["retries"] = {"mode": "standard", "total_max_attempts": _attempts(config["retries"])}
+        attempts = _number("attempts.maximum", config["retries"])
+        config["retries"] = {"mode": "standard", "total_max_attempts": attempts}
+    if "max_pool_connections" in config:
+        config["max_pool_connections"] = _number("connection.maximum", config["max_pool_connections"])
     endpoint = translated.get("endpoint_url")
     if endpoint and "://" not in endpoint:
         translated["endpoint_url"] = ("https://" if translated.get("use_ssl", True) else "http://") + endpoint
@@ -250,9 +259,9 @@ def _seconds(text: str) -> float:
         ) from None
 
 
-def _attempts(text: str) -> int:
+def _number(name: str, text: str) -> int:
     if not text.strip().isdecimal() or not int(text):
-        raise OptionError(f"The option 's3.attempts.maximum' is a number from 1 on, not '{text}'.")
+        raise OptionError(f"The option 's3.{name}' is a number from 1 on, not '{text}'.")
     return int(text)
 
 

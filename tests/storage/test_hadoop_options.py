@@ -36,6 +36,8 @@ def settings(given: dict[str, str]) -> dict[str, str] | None:
     [
         ({}, {}),
         ({"s3.attempts.maximum": "3"}, {}),
+        ({"s3.connection.maximum": "64"}, {}),
+        ({"fs.s3a.connection.maximum": "500"}, {"connection.maximum": "500"}),
         ({"s3.region": "eu-west-1"}, {"endpoint.region": "eu-west-1"}),
         (
             {"s3.access-key": "k", "fs.s3a.secret.key": "s", "s3.endpoint": "h:1", "s3.path-style-access": "true"},

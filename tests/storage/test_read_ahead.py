@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pyarrow as pa
@@ -344,3 +346,89 @@ def test_a_large_object_of_oss_is_read_in_ranges_at_once(monkeypatch: pytest.Mon
             file.seek(len(DATA) + 10)
             with pytest.raises(StorageError):
                 file.read(20)
+
+
+class Holding(ThreadingHTTPServer):
+    """A store that answers each read when so many are under way as it waits for, or after some seconds."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, expected: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Held)
+        self.expected, self.met = expected, threading.Event()
+        self.lock = threading.Lock()
+        self.now = self.most = 0
+
+
+class _Held(BaseHTTPRequestHandler):
+    server: Holding
+
+    def do_GET(self) -> None:
+        store = self.server
+        with store.lock:
+            store.now += 1
+            store.most = max(store.most, store.now)
+            if store.most >= store.expected:
+                store.met.set()
+        store.met.wait(5)
+        with store.lock:
+            store.now -= 1
+        self.send_response(200)
+        for name, value in (("Content-Length", "100"), ("ETag", '"1"'), ("Content-Range", "bytes 0-99/100")):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(bytes(100))
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def holding(expected: int) -> Iterator[Holding]:
+    server = Holding(expected)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.met.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def far_options(scheme: str, url: str) -> dict[str, str]:
+    if scheme == "abfs":
+        account = "DefaultEndpointsProtocol=http;AccountName=account;AccountKey=aGlkZGVu"
+        return {"fs.connection_string": f"{account};BlobEndpoint={url}/account;"}
+    if scheme == "gs":
+        return {"fs.endpoint_url": url, "fs.token": "anon"}
+    return {"s3.endpoint": url, "fs.anon": "true", "s3.path-style-access": "true", "s3.region": "us-east-1"}
+
+
+@pytest.mark.parametrize("readers", [1, 3])
+@pytest.mark.parametrize("scheme", ["s3", "gs", "abfs"])
+def test_the_client_of_a_store_sends_what_is_asked_for_at_once(scheme: str, readers: int) -> None:
+    """One reader asks for 16 files, and the threads of a driver are several readers."""
+    with holding(readers * REQUESTS_AT_ONCE) as server:
+        root = f"{scheme}://b/few"
+        file_io = FileIO.for_path(root, far_options(scheme, f"http://127.0.0.1:{server.server_port}"))
+        files = [[(f"{root}/{reader}-{n}", 100) for n in range(REQUESTS_AT_ONCE)] for reader in range(readers)]
+        ahead = [FilesAhead(file_io, mine) for mine in files]
+        for mine, reader in zip(files, ahead, strict=True):
+            for path, size in mine:
+                with reader.open_input(path, size) as file:
+                    assert file.read() == bytes(size)
+        assert server.most == readers * REQUESTS_AT_ONCE
+
+
+def test_connections_of_s3_are_as_many_as_are_given() -> None:
+    with holding(5) as server:
+        options = {**far_options("s3", f"http://127.0.0.1:{server.server_port}"), "s3.connection.maximum": "5"}
+        files = [(f"s3://b/few/{n}", 100) for n in range(REQUESTS_AT_ONCE)]
+        ahead = FilesAhead(FileIO.for_path("s3://b/few", options), files)
+        for path, size in files:
+            with ahead.open_input(path, size) as file:
+                assert file.read() == bytes(size)
+        assert server.most == 5

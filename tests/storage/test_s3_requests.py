@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
+from paimon_spark.read.superseded_rows import has_key_twice
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
@@ -21,6 +24,7 @@ from paimon_spark.storage.store_requests import KEPT, KeptFiles
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
+from paimon_spark.write.unique_keys import overlapping_files
 from tests.support.s3_server import BUCKET, requests_of, s3_server
 
 ROOT = f"s3a://{BUCKET}/wh"
@@ -204,3 +208,45 @@ def test_a_large_directory_is_listed_as_a_whole_once(catalog: FilesystemCatalog)
         with requests_of(store) as seen:
             assert catalog.tables("large") == ["a", "b"]
         assert len(seen) == requests
+
+
+def test_keys_of_many_buckets_are_asked_for_at_once(
+    catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keyed MERGE asks whether a key came twice: each file is one request, and no bucket waits for another one."""
+    buckets = 16
+    fields = [DataField(0, "k", IntType(nullable=False)), DataField(1, "v", IntType())]
+    catalog.create_table("d", "many", create_schema(fields, ["k"], [], {"bucket": str(buckets)}))
+    table = catalog.load_table("d", "many")
+    messages = []
+    for task in range(2):
+        rows = pa.RecordBatch.from_pydict({"k": range(task, 1000, 2), "v": range(task, 1000, 2)}, schema=SCHEMA)
+        messages.append(write_batches(plan_write(table, data_schema=SCHEMA), iter([rows]), task))
+    files = overlapping_files(table.schema, messages)
+    assert [len(found) for found in files.values()] == [2] * buckets
+    store = catalog.file_io.filesystem(ROOT)  # type: ignore[attr-defined]
+    held = Held(store._cat_file, 2 * buckets)
+    monkeypatch.setattr(store, "_cat_file", held)
+    with requests_of(store) as seen:
+        assert not has_key_twice(table, files)
+    assert kinds(seen) == {"GET": 2 * buckets}
+    assert held.most == 2 * buckets
+
+
+class Held:
+    """Reads of a store, which are answered when so many are under way as are expected, or after some seconds."""
+
+    def __init__(self, read: Callable[..., Awaitable[bytes]], expected: int) -> None:
+        self._read, self._expected = read, expected
+        self._met = asyncio.Event()
+        self._now = self.most = 0
+
+    async def __call__(self, *given: Any, **named: Any) -> bytes:
+        self._now += 1
+        self.most = max(self.most, self._now)
+        if self.most >= self._expected:
+            self._met.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._met.wait(), 5)
+        self._now -= 1
+        return await self._read(*given, **named)

@@ -225,10 +225,17 @@ def test_time_outs_of_s3_are_bounded_and_can_be_given() -> None:
         "connect_timeout": 1.5,
         "read_timeout": 7.0,
         "retries": {"mode": "standard", "total_max_attempts": 2},
+        "max_pool_connections": bounds["max_pool_connections"],
     }
+    given = {"s3.connection.maximum": "7"}
+    assert fsspec_options("s3", "s3://b", given)["config_kwargs"] == {**bounds, "max_pool_connections": 7}
     own = fsspec_options("s3", "s3://b", {"fs.config_kwargs": '{"read_timeout": 99}'})["config_kwargs"]
     assert (own["read_timeout"], own["connect_timeout"]) == (99, bounds["connect_timeout"])
-    for key, value in (("s3.connection.timeout", "soon"), ("s3.attempts.maximum", "0")):
+    for key, value in (
+        ("s3.connection.timeout", "soon"),
+        ("s3.attempts.maximum", "0"),
+        ("fs.s3a.connection.maximum", "many"),
+    ):
         with pytest.raises(OptionError, match=r"time-out of the store|number from 1 on"):
             fsspec_options("s3", "s3://b", {key: value})
 
