@@ -275,6 +275,29 @@ def merges_of_keyed_tables() -> None:
     same = same_name.mergeInto(whole, sf.col(f"{whole}.id") == same_name["id"])
     same.whenMatched(sf.col(f"{whole}.id") > 0).update({"id": same_name["id"], "order no": sf.lit("same")}).merge()
     equal(rows(spark.table(whole))[0], (1, "same", "m"))
+    theirs = spark.table("lake.other.keyed")
+    joined = sf.expr("lake.other.keyed.id = lake.shop.keyed.id")
+    for number, kept in enumerate(
+        [
+            theirs,
+            theirs.where("id = 1"),
+            theirs.where("keyed.id = 1").where("id > 0").limit(5).orderBy("id").distinct(),
+            theirs.select("id", "order no").where("id < 2").repartition(1).hint("broadcast"),
+            theirs.select("*").drop("a`b.c").dropDuplicates(["id"]).where(theirs["id"] == 1),
+        ]
+    ):
+        value = sf.concat(sf.col("lake.other.keyed.`order no`"), theirs["order no"], sf.lit(number))
+        kept.mergeInto(whole, joined).whenMatched(sf.expr("other.keyed.id = 1")).update({"order no": value}).merge()
+        equal(rows(spark.table(whole))[0], (1, f"nn{number}", "m"))
+    fails(
+        AnalysisException,
+        "`lake`.`other`.`keyed`.`order no`",
+        theirs.withColumn("order no", sf.lit("made"))
+        .mergeInto(whole, joined)
+        .whenMatched()
+        .update({"order no": sf.col("lake.other.keyed.`order no`")})
+        .merge,
+    )
     fails(
         AnalysisException,
         "`lake`.`shop`.`keyed`.`nmae`",

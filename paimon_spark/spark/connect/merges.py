@@ -30,6 +30,23 @@ if TYPE_CHECKING:
 
 _GIVEN = "_paimon_clauses"
 _SESSION = "_paimon_session"
+_NO_NAME = ("_paimon_source",)
+_KEEPING = frozenset(
+    {
+        "subquery_alias",
+        "filter",
+        "limit",
+        "offset",
+        "sort",
+        "deduplicate",
+        "sample",
+        "repartition",
+        "repartition_by_expression",
+        "hint",
+        "drop",
+    }
+)
+"""Relations whose columns are those below them, with the names of the tables that qualify them."""
 _KINDS = {
     "WhenMatched": ("matched", {"updateAll": Action.UPDATE, "update": Action.UPDATE, "delete": Action.DELETE}),
     "WhenNotMatched": ("not_matched", {"insertAll": Action.INSERT, "insert": Action.INSERT}),
@@ -122,11 +139,12 @@ class _Given:
     @classmethod
     def of(cls, source: Any, name: TableName, columns: Callable[[], Collection[str]], session: Any) -> _Given:
         """For a source, the message of the protocol; it has another alias than any table where it has none."""
-        plans, parts = {source.common.plan_id}, ("_paimon_source",)
-        while source.WhichOneof("rel_type") == "subquery_alias":
-            if len(plans) == 1:
+        plans, parts = {source.common.plan_id}, _NO_NAME
+        while _keeps_columns(source):
+            kind = source.WhichOneof("rel_type")
+            if kind == "subquery_alias" and parts == _NO_NAME:
                 parts = (*source.subquery_alias.qualifier, source.subquery_alias.alias)
-            source = source.subquery_alias.input
+            source = getattr(source, kind).input
             plans.add(source.common.plan_id)
         own_columns = (*name.load().schema.field_names, *METADATA_COLUMNS)
         own, other = with_other_aliases(
@@ -211,6 +229,15 @@ class _Given:
 
         made: Any = ConnectColumn(Renamed())
         return cast("Column", made)
+
+
+def _keeps_columns(relation: Any) -> bool:
+    """Whether the columns of a relation are some of those below it, so that the same names qualify them."""
+    kind = relation.WhichOneof("rel_type")
+    if kind == "project" and relation.project.HasField("input"):
+        chosen = [expression.WhichOneof("expr_type") for expression in relation.project.expressions]
+        return all(one in ("unresolved_attribute", "unresolved_star") for one in chosen)
+    return kind in _KEEPING
 
 
 def _conjuncts(message: Any) -> Iterator[Any]:
