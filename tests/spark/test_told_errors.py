@@ -88,6 +88,20 @@ def test_a_misspelt_catalog(kind: Any, text: str, monkeypatch: pytest.MonkeyPatc
         assert typed_error(plain) is plain
 
 
+@pytest.mark.parametrize("kind", [AnalysisException, connect.AnalysisException])
+def test_a_catalog_that_is_not_registered(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typed_errors, "_catalogs", set())
+    error = typed_error(kind(SINGLE.replace("`piamon`", "`paimon`") + "\n\nJVM stacktrace:\nx"))
+    assert isinstance(error, kind)
+    assert str(error) == (
+        "[REQUIRES_SINGLE_PART_NAMESPACE] There is no catalog `paimon` yet: "
+        "call paimon_spark.register_catalog(spark, 'paimon', warehouse=…)"
+    )
+    for text in (SINGLE, NO_TABLE.replace("`piamon`", "`paimon`"), NO_SCHEMA.replace("`piamon`", "`paimon`")):
+        plain = kind(text)
+        assert typed_error(plain) is plain
+
+
 SPARK = cast("Any", SimpleNamespace(createDataFrame=None))
 ORDERS = {
     "register": lambda: paimon_spark.register(cast("Any", "paimon")),

@@ -42,6 +42,12 @@ _NOT_REGISTERED = (
     "This session does not know format('paimon'): call paimon_spark.register(spark), which repairs that or says what "
     "to do"
 )
+_USUAL = "paimon"
+"""What documents call a catalog."""
+_NO_SUCH_CATALOG = (
+    f"There is no catalog `{_USUAL}` yet: call paimon_spark.register_catalog(spark, '{_USUAL}', warehouse=…)"
+)
+_THREE_PARTS = "REQUIRES_SINGLE_PART_NAMESPACE"
 _NO_CATALOG = re.compile(
     r"(?:REQUIRES_SINGLE_PART_NAMESPACE.*got identifier|TABLE_OR_VIEW_NOT_FOUND[^`]*|SCHEMA_NOT_FOUND[^`]*"
     r"`spark_catalog`\.)\s*`([^`]+)`",
@@ -108,12 +114,18 @@ def typed_error(error: PySparkException) -> PySparkException:
 def _with_catalog(error: PySparkException, text: str) -> PySparkException:
     """Return an error about a name of Spark's, with the catalog of ours that was probably meant."""
     found = _NO_CATALOG.search(text)
-    meant = get_close_matches(found.group(1), _catalogs - {found.group(1)}, 1) if found is not None else ()
-    if found is None or not meant:
+    if found is None:
+        return error
+    name = found.group(1)
+    meant = get_close_matches(name, _catalogs - {name}, 1)
+    if meant:
+        sentence = f"There is neither a catalog nor a database `{name}`. Did you mean catalog `{meant[0]}`?"
+    elif name == _USUAL and name not in _catalogs and _THREE_PARTS in text:
+        sentence = _NO_SUCH_CATALOG
+    else:
         return error
     condition = re.match(r"\s*(\[\S+\])", text)
-    head = f"{condition.group(1)} " if condition else ""
-    sentence = f"{head}There is neither a catalog nor a database `{found.group(1)}`. Did you mean catalog `{meant[0]}`?"
+    sentence = f"{condition.group(1)} {sentence}" if condition else sentence
     return _told(error, _renamed(cast("Any", _own_class(error))), sentence)
 
 
