@@ -65,13 +65,19 @@ __all__ = [
 
 
 def _check_pyspark() -> None:
-    """Refuse a PySpark without data sources in Python, before its own error about a missing module."""
+    """Refuse a PySpark that is not there, or has no data sources in Python, before errors about a missing module."""
     from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
 
     try:
         found = version("pyspark")
-    except PackageNotFoundError:  # another distribution has it, such as pyspark-client
-        return
+    except PackageNotFoundError:
+        if find_spec("pyspark") is None:
+            raise UnsupportedError(
+                f"This needs PySpark, which is not installed: pip install 'pyspark>={_PYSPARK}'. "
+                "open_table works without Spark"
+            ) from None
+        return  # another distribution has it, such as pyspark-client
     if int(found.partition(".")[0]) < _PYSPARK:
         raise UnsupportedError(
             f"paimon_spark needs PySpark {_PYSPARK}, and this is PySpark {found}: pip install 'pyspark>={_PYSPARK}'. "

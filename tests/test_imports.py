@@ -39,6 +39,23 @@ def test_registering_a_catalog_imports_no_sql_parser_and_no_metastore() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_a_pyspark_that_is_not_installed_is_reported_in_one_sentence() -> None:
+    code = (
+        "import importlib.metadata as m, importlib.util as u, sys\n"
+        "def version(name): raise m.PackageNotFoundError(name)\n"
+        "own = u.find_spec\n"
+        "m.version, u.find_spec = version, lambda name, *of: None if name == 'pyspark' else own(name, *of)\n"
+        "import paimon_spark\n"
+        "for name in ('register', 'register_catalog', 'sql', 'PaimonTable'):\n"
+        "    try:\n        getattr(paimon_spark, name)\n"
+        "    except paimon_spark.UnsupportedError as error:\n        print(error)\n"
+        "paimon_spark.open_table"
+    )
+    reported = subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
+    assert len(reported) == 4
+    assert all("needs PySpark, which is not installed: pip install 'pyspark>=4'" in line for line in reported)
+
+
 def test_an_old_pyspark_is_reported_in_one_sentence(tmp_path: Path) -> None:
     about = tmp_path / "pyspark-3.5.1.dist-info"
     about.mkdir()

@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.count import count_split
 from paimon_spark.read.few_rows import first_batch_rows
 from paimon_spark.read.row_views import ROWS
@@ -122,13 +124,12 @@ class Scan:
 
     def to_pandas(self, **options: Any) -> Any:
         """Return the rows as a DataFrame of pandas; `options` are those of ``pyarrow.Table.to_pandas``."""
+        _library("pandas")
         return self.to_arrow().to_pandas(**options)
 
     def to_polars(self) -> Any:
         """Return the rows as a DataFrame of polars."""
-        import polars
-
-        return polars.from_arrow(self.to_arrow())
+        return _library("polars").from_arrow(self.to_arrow())
 
     def to_duckdb(self, name: str, connection: Any = None) -> Any:
         """Make the rows a view of DuckDB.
@@ -140,9 +141,7 @@ class Scan:
         Returns:
             The connection.
         """
-        import duckdb
-
-        connection = connection or duckdb.connect(":memory:")
+        connection = connection or _library("duckdb").connect(":memory:")
         connection.register(name, self.to_arrow())
         return connection
 
@@ -170,6 +169,18 @@ class Scan:
             plan = replace(plan, read=read)
         batches = _read_ahead(plan, to_arrow_schema(plan.fields), self._threads)
         return batches if self.limit is None else _first(batches, self.limit)
+
+
+def _library(name: str) -> Any:
+    """The module of a library that a result is for.
+
+    Raises:
+        UnsupportedError: it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise UnsupportedError(f"The rows are wanted for {name}, which is not installed: pip install {name}") from None
 
 
 def _with_splits(plan: ReadPlan, splits: Sequence[DataSplit]) -> ReadPlan:

@@ -208,6 +208,14 @@ def test_rows_go_to_other_libraries(warehouse: str) -> None:
     assert pa.RecordBatchReader.from_stream(scan).read_all().num_rows == 2
 
 
+@pytest.mark.parametrize("name", ["pandas", "polars", "duckdb"])
+def test_a_library_that_is_not_installed_is_named(warehouse: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    scan = new_table(warehouse).scan()
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UnsupportedError, match=f"{name}, which is not installed: pip install {name}"):
+        getattr(scan, f"to_{name}")(*["rows"] * (name == "duckdb"))
+
+
 def test_splits_are_read_in_another_process(warehouse: str) -> None:
     table = new_table(warehouse, primary_keys="k", bucket=4)
     table.append([row(k, "a") for k in range(100)])
