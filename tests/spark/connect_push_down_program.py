@@ -32,6 +32,7 @@ VALUES: dict[str, list[Any]] = {
     "at": [dt.datetime(2024, 1, 2, 3), "2024-01-02 03:00:00"],
     "s.x": [1, 2, None],
     "a b": ["x", "y"],
+    "c": ["a", "a  ", "b"],
 }
 TEXTS = {
     "id": ["id = 5", "t.id IN (1, 5)", "lake.shop.t.id > 3 AND v IS NOT NULL", "id + 1 = 6", "ID < 17.5", "5 <= id"],
@@ -46,14 +47,16 @@ def fill() -> None:
     spark.sql("CREATE DATABASE lake.shop")
     spark.sql(
         "CREATE TABLE lake.shop.t (id BIGINT NOT NULL, k STRING, v INT, d DECIMAL(10, 2), day DATE, ok BOOLEAN, "
-        "at TIMESTAMP, s STRUCT<x: INT>, `a b` STRING) PARTITIONED BY (day) TBLPROPERTIES ('file.format' = 'parquet')"
+        "at TIMESTAMP, s STRUCT<x: INT>, `a b` STRING, c CHAR(3)) PARTITIONED BY (day) "
+        "TBLPROPERTIES ('file.format' = 'parquet')"
     )
     for number in range(3):
         spark.sql(
             "INSERT INTO lake.shop.t SELECT id, CASE WHEN id % 7 = 0 THEN NULL ELSE element_at(array('a', 'b', '', "
             "'A', 'it''s'), cast(id % 5 + 1 AS INT)) END, cast(nullif(id % 6, 4) AS INT), cast(id * 0.25 AS "
             "DECIMAL(10, 2)), date_add(DATE '2024-01-01', cast(id % 4 AS INT)), id % 3 = 0, TIMESTAMP '2024-01-02 "
-            "03:00:00', named_struct('x', cast(id % 3 AS INT)), element_at(array('x', 'y'), cast(id % 2 + 1 AS INT)) "
+            "03:00:00', named_struct('x', cast(id % 3 AS INT)), element_at(array('x', 'y'), cast(id % 2 + 1 AS INT)), "
+            "element_at(array('a', 'a  ', 'b'), cast(id % 3 + 1 AS INT)) "
             f"FROM range({number * 20}, {number * 20 + 20}, 1, 2)"
         )
     spark.sql("ALTER TABLE lake.shop.t CREATE TAG first")
@@ -97,7 +100,12 @@ def base(rng: Random) -> Any:
     if kind == 1:
         return spark.read.option("scan.snapshot-id", "2").table(NAME)
     if kind == 2:
-        return spark.read.format("paimon").option("filter", "id > 4").load(f"{sys.argv[2]}/wh/shop.db/t").alias("t")
+        return (
+            spark.read.format("paimon")
+            .option(rng.choice(["filter", "FILTER"]), "id > 4")
+            .load(f"{sys.argv[2]}/wh/shop.db/t")
+            .alias("t")
+        )
     return spark.table(NAME)
 
 
@@ -116,6 +124,7 @@ def step(rng: Random, frame: Any) -> Any:
             lambda: frame.join(spark.table(NAME).select("id", sf.col("k").alias("k2")), "id"),
             lambda: frame.dropDuplicates([key]).drop("at"),
             lambda: frame.union(frame),
+            lambda: frame.randomSplit([0.5, 0.5], seed=3)[rng.randrange(2)],
             lambda: frame.withColumn("n", sf.row_number().over(Window.orderBy("id"))),
         ]
     )()

@@ -12,6 +12,25 @@ ROOT = Path(__file__).resolve().parents[2]
 FRAMES = 30
 
 
+def test_a_plan_of_many_steps_is_sent_as_it_is() -> None:
+    from pyspark.sql.connect.proto import Relation
+
+    from paimon_spark.spark.pushdown.loads import push_down
+
+    relation = Relation()
+    relation.read.data_source.format = "paimon"
+    for _ in range(600):
+        outer = Relation()
+        outer.limit.input.CopyFrom(relation)
+        outer.limit.limit = 1
+        relation = outer
+    assert not push_down(relation, Client())
+
+
+class Client:
+    """One that has kept no rows."""
+
+
 def test_rows_and_errors_of_random_frames_stay_the_same(connect: str, tmp_path: Path) -> None:
     program = "tests/spark/connect_push_down_program.py"
     done = subprocess.run(

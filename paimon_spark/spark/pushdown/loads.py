@@ -25,6 +25,7 @@ from paimon_spark.spark.session.plain_methods import plain, wrap_method
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER, read_request
 from paimon_spark.spark.sql.read_version import at_version
 from paimon_spark.spark.sql.warehouses import is_registered_path
+from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.store_options import scheme_of
 from paimon_spark.table.table import load_table
@@ -37,10 +38,13 @@ _STAR = re.compile(r"(?:^|[,(.])\s*\*")
 _PATTERN = re.compile(r"`[^`]*[()*+?|\[\]][^`]*`|\bidentifier\s*\(", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _PASSING = frozenset(
-    {"filter", "subquery_alias", "join", "sort", "limit", "offset", "sample", "with_columns", "with_columns_renamed"}
+    {"filter", "subquery_alias", "join", "sort", "limit", "offset", "with_columns", "with_columns_renamed"}
     | {"drop", "hint", "repartition"}
 )
-"""Relations that need no columns but those that they, or what is above them, name."""
+"""Relations that need no columns but those that they, or what is above them, name.
+
+A sample is none: of ``randomSplit`` it puts the rows in an order by all columns first.
+"""
 _cached: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
 """By client: the ids of plans whose rows the server keeps. It would not find them under a changed load."""
 
@@ -95,10 +99,10 @@ def push_down(relation: Any, client: Any) -> bool:
     Returns:
         Whether a load has fewer columns now.
     """
-    if not any(load.format.lower() == "paimon" for load in messages(relation, _LOAD)):
-        return False
     work = _PushDown(relation, _cached.get(client, set()))
-    work.visit(relation, (), is_cut=False)
+    with suppress(RecursionError):  # a plan of hundreds of steps, whose loads stay as they are
+        if any(load.format.lower() == "paimon" for load in messages(relation, _LOAD)):
+            work.visit(relation, (), is_cut=False)
     return bool(work.pruned)
 
 
@@ -156,7 +160,8 @@ class _PushDown:
 
     def _change(self, load: Any, comparisons: Sequence[Comparison], *, is_cut: bool) -> None:
         """Tell a load what is needed of it, where its table is known here and is what it will be there."""
-        prunes = is_cut and COLUMNS not in load.options and self._names is not None
+        own = {key.lower(): key for key in load.options}
+        prunes = is_cut and COLUMNS not in own and self._names is not None
         if load.format.lower() != "paimon" or load.schema or not (comparisons or prunes):
             return
         with suppress(PaimonError, OSError):  # the server says what is wrong, or reaches a store that we do not
@@ -167,9 +172,11 @@ class _PushDown:
             from paimon_spark.spark.statements.query_trees import filter_option  # sqlglot, as above
 
             fields = at_version(load_table(request.name, options=request.options), {}).schema.fields
-            if condition := filter_option(comparisons, fields):
-                given = load.options.get(FILTER)
-                load.options[FILTER] = f"({given}) AND {condition}" if given else condition
+            compared = [one for one in fields if not isinstance(one.type, CharType)]  # Spark pads no literals here
+            if condition := filter_option(comparisons, compared):
+                name = own.get(FILTER, FILTER)
+                given = load.options.get(name)
+                load.options[name] = f"({given}) AND {condition}" if given else condition
             wanted = [one.name for one in fields if self._is_named(one.name)] or [fields[0].name]
             if prunes and len(wanted) < len(fields):
                 load.options[COLUMNS] = ", ".join(map(quoted_name, wanted))
@@ -220,8 +227,7 @@ def _relations_below(message: Any) -> Iterator[Any]:
 def _texts(message: Any) -> Iterator[str]:
     """All that is text in a message; of a load its option `filter` alone."""
     if message.DESCRIPTOR.full_name == _READ:
-        if message.HasField("data_source") and FILTER in message.data_source.options:
-            yield message.data_source.options[FILTER]
+        yield from (text for key, text in message.data_source.options.items() if key.lower() == FILTER)
         return
     for found, value in message.ListFields():
         is_map = found.message_type is not None and found.message_type.GetOptions().map_entry
