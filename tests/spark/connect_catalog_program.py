@@ -147,7 +147,8 @@ def explains() -> None:
     equal(scans(kept.select("id")), ["columns=[id], filter=[`id` = 2], snapshot=4"])
     loaded = spark.read.format("paimon").option("scan.snapshot-id", 2).load(f"{root}/wh/shop.db/t").where("id = 2")
     at = f"{root}/wh/shop.db/t columns=[id, name], filter=[`id` = 2], snapshot=2"
-    equal(scans(loaded.union(table)), [at, "columns=[id, name], snapshot=4"])
+    named = at.partition(" ")[2]  # under the name that the plan has for the path
+    equal(scans(loaded.union(table)), [named, "columns=[id, name], snapshot=4"])
     loaded.createOrReplaceTempView("seen")
     equal(scans(spark.table("seen")), [at.replace("filter=[`id` = 2], ", "")])
     spark.catalog.dropTempView("seen")
