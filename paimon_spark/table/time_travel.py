@@ -117,10 +117,8 @@ def resolve_snapshot(
         return table.tags.get(chosen[TAG_NAME]).snapshot
     if WATERMARK in chosen:
         return snapshot_at_watermark(table, option_number(chosen, WATERMARK))
-    if TIMESTAMP_MILLIS in chosen:
-        return snapshot_at_time(table, option_number(chosen, TIMESTAMP_MILLIS))
-    if TIMESTAMP in chosen:
-        return snapshot_at_time(table, parse_timestamp_millis(chosen[TIMESTAMP], zone=zone))
+    if (time_millis := named_time(chosen, zone)) is not None:
+        return snapshot_at_time(table, time_millis)
     if VERSION in chosen:
         return _at_version(table, chosen[VERSION])
     if mode == "compacted-full":
@@ -138,6 +136,22 @@ def travel(table: FileStoreTable, *, zone: tzinfo | None = None) -> tuple[FileSt
     if snapshot is not None and has_time_travel(table.options):
         return table.at_snapshot(snapshot), snapshot
     return table, snapshot
+
+
+def named_time(options: Mapping[str, str], zone: tzinfo | None) -> int | None:
+    """The time (epoch milliseconds) as of which options read; None where they name none.
+
+    Raises:
+        OptionError: an option holds no time.
+    """
+    if TIMESTAMP_MILLIS in options:
+        return option_number(options, TIMESTAMP_MILLIS)
+    return parse_timestamp_millis(options[TIMESTAMP], zone=zone) if TIMESTAMP in options else None
+
+
+def is_in_future(time_millis: int) -> bool:
+    """Whether a time (epoch milliseconds) is later than clocks differ."""
+    return time_millis > time.time() * 1000 + _CLOCKS_DIFFER_MILLIS
 
 
 def files_since(table: FileStoreTable) -> int | None:
@@ -166,7 +180,7 @@ def snapshot_at_time(table: FileStoreTable, time_millis: int) -> Snapshot:
     """
     ids = table.snapshots.ids()
     found = count_until(table.snapshots, ids, time_millis)
-    if found and time_millis > time.time() * 1000 + _CLOCKS_DIFFER_MILLIS:
+    if found and is_in_future(time_millis):
         _LOG.warning(
             "The time %s to read %s as of is in the future: its newest snapshot, %d, is read, and later reads may give "
             "other rows. Name a snapshot or a tag to stay on one.",

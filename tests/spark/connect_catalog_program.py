@@ -5,6 +5,7 @@ metastore>` prints what failed, each on a line of its own, then "done".
 """
 
 import io
+import logging
 import sqlite3
 import sys
 import traceback
@@ -154,6 +155,24 @@ def explains() -> None:
     spark.catalog.dropTempView("seen")
     equal((scans(spark.table("lake.shop.`t$snapshots`")), scans(spark.range(1))), ([], []))
     fails(AnalysisException, "[`id`, `name`]", lambda: table.select("id", "nmae").collect())
+
+
+@check
+def times_to_come() -> None:
+    """A client's own log says that a time is still to come: the server's says it to nobody who reads here."""
+    log, said = logging.getLogger("paimon_spark"), io.StringIO()
+    log.addHandler(handler := logging.StreamHandler(said))
+    try:
+        path = f"{root}/wh/shop.db/t"
+        late = spark.read.format("paimon").load(path, timestampAsOf="2999-01-01")
+        equal((rows(late), said.getvalue().count("is in the future: ")), ([(1, "a"), (2, "B")], 1))
+        spark.read.format("paimon").load(path, timestampAsOf="2001-01-01")
+        spark.read.format("paimon").load(path, timestampAsOf="when")
+        equal(said.getvalue().count("is in the future: "), 1)
+        equal(rows(spark.sql("SELECT * FROM lake.shop.t TIMESTAMP AS OF '2999-01-01'")), [(1, "a"), (2, "B")])
+        equal(said.getvalue().count("is in the future: "), 2)
+    finally:
+        log.removeHandler(handler)
 
 
 @check
