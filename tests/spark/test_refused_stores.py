@@ -14,6 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from conftest import ROOT
+from paimon_spark.errors import StorageError
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from tests.spark.refused_stores_program import fronts, told
 from tests.support.store_servers import store_server
 
@@ -79,3 +81,21 @@ def test_what_a_connect_client_is_told(connect: str, cases: dict[str, tuple[str,
     for (_, _, words), found in zip(cases.values(), json.loads(done.stdout.splitlines()[-1]), strict=True):
         for text in found.values():
             check(text, words)
+
+
+def test_a_statement_asks_a_store_that_does_not_answer_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark asks for the database many times while it plans CREATE TABLE, and passes over errors."""
+    paimon_spark.register_catalog(spark, "away", warehouse="s3://b/wh", **CASES["s3"][1])
+    asked: list[str] = []
+
+    def silent(_: object, name: str) -> bool:
+        asked.append(name)
+        raise StorageError(f"The store of {name} does not answer")
+
+    monkeypatch.setattr(FilesystemCatalog, "database_exists", silent)
+    for number in (1, 2):
+        with pytest.raises(StorageError, match="does not answer"):
+            spark.sql("CREATE TABLE away.d.t (k INT)")
+        assert asked == ["d"] * number

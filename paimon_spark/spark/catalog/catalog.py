@@ -135,6 +135,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
             if list(ident.namespace()) == [SYSTEM_DATABASE]:
                 return bool(global_table(ident.name()))
             named_system_table(ident.name())
+            self._check_answered(list(ident.namespace()))
             load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
         except (TableNotFoundError, SchemaError):
             return False

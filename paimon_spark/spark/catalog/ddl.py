@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from paimon_spark.errors import (
     PaimonError,
     SchemaChangeError,
     SchemaError,
+    StorageError,
     TableNotFoundError,
     UnsupportedError,
 )
@@ -75,6 +77,9 @@ from paimon_spark.table.paths import is_path_name, parse_table_path, system_tabl
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import table_exists
 
+_JUST_NOW = 2.0
+"""Seconds between the planning of a statement and its execution, or more."""
+
 
 class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
     """The part of a catalog about databases, whose names have one part."""
@@ -85,8 +90,10 @@ class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
         super().__init__(gateway)
         self.catalog_name = catalog_name
         self.catalog = catalog
-        self._found: tuple[JavaObject, list[str], dict[str, str]] | None = None
-        """The statement that Spark planned last, and the database that it found."""
+        self._found: tuple[JavaObject, list[str], dict[str, str] | StorageError] | None = None
+        """The statement that Spark planned last, and the database that it found, or why the store gave none."""
+        self._failed_at = 0.0
+        """When it gave none (``time.monotonic``)."""
 
     def listNamespaces(self, *parent: Any) -> JavaObject:
         """SHOW DATABASES: all databases; below a database there is none."""
@@ -102,16 +109,48 @@ class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
         return len(parts) == 1 and self.catalog.database_exists(parts[0])
 
     def loadNamespaceMetadata(self, namespace: Any) -> JavaObject:
-        """Properties of a database, its location. While it plans one statement Spark asks many times."""
+        """Properties of a database, its location. While it plans one statement Spark asks many times.
+
+        It passes over errors then. So a store that does not answer is asked once.
+        """
         statement, parts = self._statement(), list(namespace)
-        found = self._found if statement is not None else None
-        if found is None or found[1] != parts or not found[0].equals(statement):
-            properties = self.catalog.database_properties(parts[0]) if len(parts) == 1 else None
+        properties = self._known(statement, parts)
+        if properties is None:
+            try:
+                properties = self.catalog.database_properties(parts[0]) if len(parts) == 1 else None
+            except StorageError as error:
+                self._found = None if statement is None else (statement, parts, error)
+                self._failed_at = time.monotonic()
+                raise
             if properties is None:
                 raise no_such_namespace(self.gateway, parts)
-            found = (statement, parts, properties)
-            self._found = found if statement is not None else None
-        return self.gateway.string_map(found[2])
+            self._found = None if statement is None else (statement, parts, properties)
+        return self.gateway.string_map(properties)
+
+    def _known(self, statement: JavaObject | None, parts: list[str]) -> dict[str, str] | None:
+        """What this statement was told of a database before.
+
+        Raises:
+            StorageError: that the store does not answer.
+        """
+        found = self._found
+        if statement is None or found is None or found[1] != parts or not found[0].equals(statement):
+            return None
+        if isinstance(found[2], StorageError):
+            raise found[2]
+        return found[2]
+
+    def _check_answered(self, parts: list[str]) -> None:
+        """Do not ask a store for a table of which a statement has just got no answer for the table's database.
+
+        The statement is then planned, and nothing stands for it any more.
+
+        Raises:
+            StorageError: it has got none.
+        """
+        found = self._found[1:] if self._found is not None else ([], {})
+        if found[0] == parts and isinstance(found[1], StorageError) and time.monotonic() - self._failed_at < _JUST_NOW:
+            raise found[1]
 
     def createNamespace(self, namespace: Any, metadata: Any) -> None:
         """CREATE DATABASE; a directory keeps no comment and properties, as in the official filesystem catalog."""
