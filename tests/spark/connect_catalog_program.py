@@ -141,6 +141,7 @@ def explains() -> None:
     )
     joined = table.join(spark.table("lake.shop.t").alias("y"), "id").select("y.name")
     equal(scans(joined), ["columns=[id, name], snapshot=4"])
+    equal(scans(table.where("id = 2").union(table)), ["columns=[id, name], snapshot=4"])  # both at one snapshot
     kept = table.where("id = 2").cache()
     equal(scans(kept.select("id")), ["columns=[id, name], snapshot=4"])
     equal((kept.is_cached, rows(kept)), (True, [(2, "B")]))
@@ -148,8 +149,9 @@ def explains() -> None:
     equal(scans(kept.select("id")), ["columns=[id], filter=[`id` = 2], snapshot=4"])
     loaded = spark.read.format("paimon").option("scan.snapshot-id", 2).load(f"{root}/wh/shop.db/t").where("id = 2")
     at = f"{root}/wh/shop.db/t columns=[id, name], filter=[`id` = 2], snapshot=2"
-    named = at.partition(" ")[2]  # under the name that the plan has for the path
-    equal(scans(loaded.union(table)), [named, "columns=[id, name], snapshot=4"])
+    equal(scans(loaded), [at])
+    # twice: neither is told a filter, and both are under the name that the plan has for the path
+    equal(scans(loaded.union(table)), ["columns=[id, name], snapshot=2", "columns=[id, name], snapshot=4"])
     loaded.createOrReplaceTempView("seen")
     equal(scans(spark.table("seen")), [at.replace("filter=[`id` = 2], ", "")])
     spark.catalog.dropTempView("seen")

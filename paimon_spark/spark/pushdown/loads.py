@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -101,7 +102,9 @@ def push_down(relation: Any, client: Any) -> bool:
     """
     work = _PushDown(relation, _cached.get(client, set()))
     with suppress(RecursionError):  # a plan of hundreds of steps, whose loads stay as they are
-        if any(load.format.lower() == "paimon" for load in messages(relation, _LOAD)):
+        paths = [_path(load) for load in messages(relation, _LOAD) if load.format.lower() == "paimon"]
+        work.repeated.update(path for path, count in Counter(paths).items() if count > 1)
+        if paths:
             work.visit(relation, (), is_cut=False)
     return bool(work.pruned)
 
@@ -124,6 +127,8 @@ class _PushDown:
     """The whole one."""
     cached: set[int]
     """Ids of plans below which nothing changes."""
+    repeated: set[str] = field(default_factory=set)
+    """Paths that are loaded more than once: of equal loads the server takes one snapshot, of other ones maybe two."""
     pruned: list[str] = field(default_factory=list)
     """Paths of loads that have fewer columns now."""
 
@@ -164,6 +169,8 @@ class _PushDown:
         prunes = is_cut and COLUMNS not in own and self._names is not None
         if load.format.lower() != "paimon" or load.schema or not (comparisons or prunes):
             return
+        if _path(load) in self.repeated:
+            return
         with suppress(PaimonError, OSError):  # the server says what is wrong, or reaches a store that we do not
             request = read_request(load_options(load))
             known = scheme_of(request.path) in ("", "file") or is_registered_path(request.path)
@@ -198,6 +205,10 @@ class _PushDown:
             return None
         text = "\n".join(_texts(self.plan)).lower()
         return set(_WORD.findall(text)), text
+
+
+def _path(load: Any) -> str:
+    return load_options(load).get("path", "").rstrip("/")
 
 
 def _has(message: Any, name: str) -> bool:
