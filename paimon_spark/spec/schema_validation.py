@@ -158,17 +158,7 @@ def _validate_changelog_producer(schema: TableSchema) -> None:
     producer = options.changelog_producer
     if not schema.primary_keys and producer != "none":
         raise OptionError("Can not set changelog-producer on table without primary keys, please define primary keys.")
-    overwrite = options.value("streaming-read-overwrite")
-    if overwrite and producer in ("full-compaction", "lookup"):
-        raise OptionError(
-            "Cannot set streaming-read-overwrite to true when changelog producer is full-compaction or lookup "
-            "because it will read duplicated changes."
-        )
-    if overwrite and not schema.primary_keys:
-        raise OptionError(
-            "Doesn't support streaming read the changes from overwrite when the primary keys are not defined. "
-            "Please use streaming-read-append-overwrite to enable the streaming read overwrite commit for append table."
-        )
+    check_streamed_overwrites(options, schema)
     if options.is_set("full-compaction.delta-commits") and producer == "lookup":
         raise OptionError(
             "'full-compaction.delta-commits' is incompatible with 'changelog-producer'='lookup'. "
@@ -181,6 +171,29 @@ def _validate_changelog_producer(schema: TableSchema) -> None:
         raise OptionError(
             "Cannot enable 'table-read.sequence-number.enabled' for non-primary-key table. "
             "Sequence number is only available for primary key tables."
+        )
+
+
+def check_streamed_overwrites(options: CoreOptions, schema: TableSchema) -> None:
+    """Refuse `streaming-read-overwrite` where it does not fit the table.
+
+    Args:
+        options: the table's own, or those of a stream of it.
+        schema: of the table.
+
+    Raises:
+        OptionError: changes would come twice, or the table has no primary key.
+    """
+    overwrite = options.value("streaming-read-overwrite")
+    if overwrite and options.changelog_producer in ("full-compaction", "lookup"):
+        raise OptionError(
+            "Cannot set streaming-read-overwrite to true when changelog producer is full-compaction or lookup "
+            "because it will read duplicated changes."
+        )
+    if overwrite and not schema.primary_keys:
+        raise OptionError(
+            "Doesn't support streaming read the changes from overwrite when the primary keys are not defined. "
+            "Please use streaming-read-append-overwrite to enable the streaming read overwrite commit for append table."
         )
 
 

@@ -170,6 +170,23 @@ def test_options_that_do_not_fit(log: FileStoreTable, options: dict[str, str], m
         scan_of(log.path, options).initial()
 
 
+@pytest.mark.parametrize(
+    ("table_options", "message"),
+    [
+        ({"primary_key": ["k"], "changelog_producer": "lookup"}, "read duplicated changes"),
+        ({"primary_key": ["k"], "changelog_producer": "full-compaction"}, "read duplicated changes"),
+        ({}, "Please use streaming-read-append-overwrite"),
+    ],
+)
+def test_overwrites_are_not_streamed_where_changes_came_twice(
+    tmp_path: Path, table_options: dict[str, Any], message: str
+) -> None:
+    """Java refuses both of a stream's own options, too (``FileStoreTable.copy`` validates)."""
+    table = make_table(tmp_path / "t", bucket="1" if table_options else "-1", **table_options)
+    with pytest.raises(OptionError, match=message):
+        source_of(table.path, {"streaming-read-overwrite": "true"})
+
+
 def test_what_does_not_stream(log: FileStoreTable) -> None:
     for name in ("snapshots", "binlog", "ro"):
         with pytest.raises(UnsupportedError, match=rf"\${name} is not supported"):

@@ -21,6 +21,7 @@ from paimon_spark.spark.source.read_columns import match_columns, read_columns
 from paimon_spark.spark.source.reader import PaimonReader, cores_here, pack_groups
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spec.predicate import Predicate, all_of
+from paimon_spark.spec.schema_validation import check_streamed_overwrites
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import load_table
 from paimon_spark.table.time_travel import CREATED_AFTER, MODE
@@ -164,6 +165,7 @@ def stream_table(table: FileStoreTable, options: Mapping[str, str]) -> FileStore
         assert option is not None
         option.parse(value)
     streamed = table.as_if(given)
+    check_streamed_overwrites(streamed.options, streamed.schema)
     stream_mode(streamed.options)
     if merges_postponed(streamed):
         raise UnsupportedError("Option 'postpone.merge-on-read' is only supported for batch reads.")
