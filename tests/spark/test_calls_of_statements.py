@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_spark import PaimonTable, sql
+from paimon_spark import PaimonTable, register_catalog, sql
 from paimon_spark.read.snapshot_reader import plan_snapshot
 from paimon_spark.table import table as tables
 from paimon_spark.table.paths import parse_table_path
@@ -68,9 +68,9 @@ def test_each_statement_loads_and_plans_once(spark: SparkSession, warehouse: Pat
 
 
 @pytest.mark.parametrize("table", ["keyed"], indirect=True)
-@pytest.mark.parametrize("statement", ["DESCRIBE {t}", "SHOW TBLPROPERTIES {t}", "SHOW TABLES IN calls.db"])
+@pytest.mark.parametrize("statement", ["DESCRIBE {t}", "SHOW TBLPROPERTIES {t}", "SHOW TABLES IN alone.db"])
 def test_short_statements_ask_python_once(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, table: str, statement: str
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, table: str, statement: str
 ) -> None:
     """Where no catalog of the session keeps views, their names are of tables: nothing is to be asked before."""
     from py4j.clientserver import ClientServerConnection
@@ -81,10 +81,12 @@ def test_short_statements_ask_python_once(
         asked.append(target)
         return call(self, target, stream)
 
-    text = statement.format(t=table)
-    spark.sql(text).collect()
+    alone = SparkSession.newSession(spark)  # without the catalogs of other tests, of which some keep views
+    register_catalog(alone, "alone", warehouse=str(warehouse))
+    text = statement.format(t=table.replace("calls.", "alone."))
+    alone.sql(text).collect()
     monkeypatch.setattr(ClientServerConnection, "_call_proxy", counting)
-    spark.sql(text).collect()
+    alone.sql(text).collect()
     assert len(asked) == 1
 
 
