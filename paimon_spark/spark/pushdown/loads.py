@@ -60,8 +60,8 @@ def install_push_down() -> None:
     from pyspark.sql.connect.plan import LogicalPlan
 
     wrap_method(LogicalPlan, "to_proto", _to_proto)
-    wrap_method(DataFrame, "persist", _persist)
-    wrap_method(DataFrame, "unpersist", _unpersist)
+    wrap_method(DataFrame, "persist", _caching(set.add))
+    wrap_method(DataFrame, "unpersist", _caching(set.discard))
 
 
 def _to_proto(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,24 +74,19 @@ def _to_proto(own: Callable[..., Any]) -> Callable[..., Any]:
     return to_proto
 
 
-def _persist(own: Callable[..., Any]) -> Callable[..., Any]:
-    def persist(self: Any, *given: Any, **named: Any) -> Any:
-        __tracebackhide__ = True
-        client = self.sparkSession.client
-        _cached.setdefault(client, set()).add(self._plan.plan(client).common.plan_id)
-        return own(self, *given, **named)
+def _caching(note: Callable[[set[int], int], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``persist`` or ``unpersist``, which notes the id of the plan."""
 
-    return persist
+    def around(own: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *given: Any, **named: Any) -> Any:
+            __tracebackhide__ = True
+            client = self.sparkSession.client
+            note(_cached.setdefault(client, set()), self._plan.plan(client).common.plan_id)
+            return own(self, *given, **named)
 
+        return call
 
-def _unpersist(own: Callable[..., Any]) -> Callable[..., Any]:
-    def unpersist(self: Any, *given: Any, **named: Any) -> Any:
-        __tracebackhide__ = True
-        client = self.sparkSession.client
-        _cached.get(client, set()).discard(self._plan.plan(client).common.plan_id)
-        return own(self, *given, **named)
-
-    return unpersist
+    return around
 
 
 def push_down(relation: Any, client: Any) -> bool:
