@@ -18,10 +18,11 @@ from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.data_evolution_read import read_files
 from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.matching_keys import conditions_on_rows, matching_keys
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
-from paimon_spark.spec.predicate import Predicate, fields, implied_by, matching
+from paimon_spark.spec.predicate import Predicate, all_of, fields, implied_by, matching
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, without_retracts
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS
 from paimon_spark.storage.read_ahead import FILES_AHEAD_BYTES
@@ -110,17 +111,32 @@ def _merged(reader: FileRead, split: DataSplit, predicate: Predicate | None) -> 
     table = reader.table
     engine = merge_engine_for(table.schema)
     key_predicate = implied_by(predicate, table.schema.trimmed_primary_keys)
+    conditions = conditions_on_rows(predicate, reader.fields, engine, one_row_wins=table.options.one_row_wins)
     for runs in sections_with_runs(table, split.files):
         if len(runs) == 1 and (has_one_row_per_key(runs) or table.options.merge_engine == "deduplicate"):
             # Each key comes once here, so the value predicate can be pushed down to the files.
             yield from _raw(reader, runs[0], predicate)
         else:
-            yield from _merged_section(reader, runs, engine, predicate if len(runs) == 1 else key_predicate)
+            pushed = predicate if len(runs) == 1 else key_predicate
+            yield from _merged_section(reader, runs, engine, pushed, conditions if len(runs) > 1 else ())
 
 
 def _merged_section(
-    reader: FileRead, runs: Sequence[Sequence[SplitFile]], engine: MergeEngine, pushed: Predicate | None
+    reader: FileRead,
+    runs: Sequence[Sequence[SplitFile]],
+    engine: MergeEngine,
+    pushed: Predicate | None,
+    conditions: Sequence[Predicate],
 ) -> Iterator[pa.RecordBatch]:
+    """Merge a section; of its files the rows for which ``pushed`` is not true, and of keys that cannot match, may lack.
+
+    Args:
+        reader: of the columns of the result and of the predicate.
+        runs: of the section, oldest first.
+        engine: of the table.
+        pushed: what may be asked of each row.
+        conditions: each true of one of the rows of a key at least, if its merged row counts.
+    """
     table, read_fields = reader.table, reader.fields
     names = [field.name for field in read_fields] or [engine.keys[0]]  # a column to count the rows by
     few = reader.batch_rows < DEFAULT_BATCH_ROWS  # rows are wanted: then one batch of each run is merged at a time
@@ -134,7 +150,13 @@ def _merged_section(
         use_threads=reader.use_threads,
         dictionaries=frozenset() if table.options.needs_lookup else engine.moved_columns(list(needed)),
     )
-    yield from merged_section(table, runs, merging.runs(runs, pushed), engine, names, budget)
+    found = None if few else matching_keys(merging, runs, conditions, engine.keys, pushed)
+    if found is None:
+        streams = merging.runs(runs, pushed)
+    else:
+        of_keys = found.predicate if pushed is None else all_of((found.predicate, pushed))
+        streams = [found.rows(stream) for stream in merging.runs(runs, of_keys)]
+    yield from merged_section(table, runs, streams, engine, names, budget)
 
 
 def section_reader(
