@@ -25,7 +25,7 @@ from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommitError
 from paimon_spark.spec.file_names import STATISTICS_PREFIX
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.table.commit_times import next_commit_millis
+from paimon_spark.table.time_travel import next_commit_millis
 from paimon_spark.write.plan import new_user
 
 if TYPE_CHECKING:

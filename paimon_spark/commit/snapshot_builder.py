@@ -48,8 +48,8 @@ from paimon_spark.spec.manifest import (
     ManifestFileMeta,
 )
 from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
-from paimon_spark.table.commit_times import next_commit_millis
 from paimon_spark.table.statistics import statistics_of
+from paimon_spark.table.time_travel import next_commit_millis
 
 if TYPE_CHECKING:
     from paimon_spark.commit.manifest_write import ManifestWriter

@@ -7,6 +7,11 @@ other rows. Nothing else is written again, and no file goes. Equals Java's ``Upd
 What others may call, as MERGE INTO: `plan_column_update` on the driver; `update_columns` in tasks, with rows sorted by
 id; `commit_columns` on the driver, with their messages and those of new rows, and with rows to delete, in one snapshot.
 `spark.jobs.column_updates.write_columns` does the first two for a DataFrame of row ids and new values.
+
+Files that hold some columns of rows that are there, in tables with data evolution.
+
+Equals Java's ``DataEvolutionPaimonWriter``: the rows of a group get one new file with some columns, which holds them in
+the order of their ids; BLOB and VECTOR columns go to files of their own. Runs in tasks.
 """
 
 from __future__ import annotations
@@ -38,17 +43,69 @@ from paimon_spark.spec.data_types import holds_blobs
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.storage.blob_format import IS_PLACEHOLDER
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.column_files import ColumnFiles
+from paimon_spark.write.data_file_spec import data_file_spec, with_input
 from paimon_spark.write.message import CommitMessage, TaskMessage
+from paimon_spark.write.rolling import RollingFiles
 from paimon_spark.write.rows import RowMapping, map_columns
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from paimon_spark.maintain.row_deletion import DeletedPositions
     from paimon_spark.read.split import SplitFile
     from paimon_spark.spec.data_types import DataField
-    from paimon_spark.spec.manifest import IndexManifestEntry
+    from paimon_spark.spec.manifest import DataFileMeta, IndexManifestEntry
     from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable
+
+_NO_LIMIT = 2**62
+
+
+class ColumnFiles:
+    """Writes the files of one group of rows."""
+
+    def __init__(self, table: FileStoreTable, fields: Sequence[DataField], directory: str) -> None:
+        """Open nothing yet.
+
+        Args:
+            table: with the options of the write.
+            fields: columns to write.
+            directory: of the bucket.
+        """
+        spec = with_input(data_file_spec(table.schema, limit_rows=False, columns=tuple(fields)), table)
+        names = spec.file_names()
+        plain = replace(spec, target_size_bytes=_NO_LIMIT, companions=())
+        self._files: list[tuple[list[str], RollingFiles]] = []
+        for part in (*([plain] if plain.physical_fields else []), *spec.companions):
+            columns = [field.name for field in part.physical_fields]
+            columns += [IS_PLACEHOLDER] if part.file_format == "blob" else []
+            own = names.ending(part.extension)
+            self._files.append((columns, RollingFiles(table.file_io, part, directory, own)))
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows of the group, in their order.
+
+        Args:
+            rows: the columns; with BLOBs also the column `IS_PLACEHOLDER`: whether the older files have the row's.
+        """
+        for columns, files in self._files:
+            files.write(rows.select(columns))
+
+    def close(self, first_row_id: int) -> tuple[DataFileMeta, ...]:
+        """Finish the files; their rows have the ids from `first_row_id` on."""
+        found = []
+        for _, files in self._files:
+            start = first_row_id
+            for file in files.close():
+                found.append(replace(file, first_row_id=start))
+                start += file.row_count
+        return tuple(found)
+
+    def abort(self) -> None:
+        """Delete the files."""
+        for _, files in self._files:
+            files.abort()
+
 
 Longs = npt.NDArray[np.int64]
 

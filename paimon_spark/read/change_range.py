@@ -16,8 +16,14 @@ from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_spark.spec.tag import TagPeriod
-from paimon_spark.table.commit_times import count_until
-from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS, parse_timestamp_millis, time_text
+from paimon_spark.table.time_travel import (
+    INCREMENTAL_KEYS,
+    MODE,
+    TRAVEL_KEYS,
+    count_until,
+    parse_timestamp_millis,
+    time_text,
+)
 
 if TYPE_CHECKING:
     from datetime import tzinfo

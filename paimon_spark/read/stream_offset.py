@@ -25,7 +25,6 @@ import numpy as np
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.read.change_range import earliest_readable_changes
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
-from paimon_spark.table.commit_times import count_until
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.time_travel import (
     CREATED_AFTER,
@@ -37,6 +36,7 @@ from paimon_spark.table.time_travel import (
     TIMESTAMP_MILLIS,
     TRAVEL_KEYS,
     VERSION,
+    count_until,
     latest_compacted,
     option_number,
     parse_timestamp_millis,

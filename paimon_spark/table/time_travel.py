@@ -7,20 +7,21 @@ Equals Java's ``TimeTravelUtil``, ``CoreOptions.startupMode``, ``SchemaValidatio
 
 from __future__ import annotations
 
+import bisect
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.spec.option_validation import startup_mode
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.table.commit_times import count_until
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from paimon_spark.table.snapshot_store import SnapshotStore
     from paimon_spark.table.table import FileStoreTable
 
 SNAPSHOT_ID = "scan.snapshot-id"
@@ -287,3 +288,38 @@ def option_number(options: Mapping[str, str], key: str) -> int:
         return int(options[key].strip())
     except ValueError as error:
         raise OptionError(f"Option '{key}' cannot be '{options[key]}': it is a number.") from error
+
+
+_SKEW_MILLIS = 1000
+"""Synchronised clocks differ by less."""
+
+_JUST_NOW_MILLIS = 60_000
+
+
+def next_commit_millis(latest: Snapshot | None) -> int:
+    """Return the time of a snapshot that is made now: not before that of its predecessor."""
+    return max(time.time_ns() // 1_000_000, latest.time_millis if latest else 0)
+
+
+def count_until(snapshots: SnapshotStore, ids: Sequence[int], time_millis: int) -> int:
+    """Return how many of the snapshots were committed at or before a time.
+
+    A snapshot with a time in the future was made with a wrong clock: only its order is known. A read of "now" sees it.
+
+    Args:
+        snapshots: gives them.
+        ids: ascending.
+        time_millis: epoch milliseconds.
+    """
+
+    def millis(snapshot_id: int) -> int:
+        return snapshots.get(snapshot_id).time_millis
+
+    if not ids or millis(ids[-1]) <= time_millis:
+        return len(ids)
+    now = time.time_ns() // 1_000_000 + _SKEW_MILLIS
+    if time_millis <= now < millis(ids[-1]):
+        past = bisect.bisect_right(ids, now, key=millis)
+        if time_millis >= (millis(ids[past - 1]) if past else now - _JUST_NOW_MILLIS):
+            return len(ids)
+    return bisect.bisect_right(ids, time_millis, key=millis)

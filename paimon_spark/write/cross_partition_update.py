@@ -4,13 +4,20 @@ Java: ``GlobalIndexAssigner`` and its ``ExistingProcessor``. Rows and known keys
 (`packed_rows`); there each engine's rule says where a row goes, and rows are packed for the task of their bucket.
 
 The merge engine says what becomes of a key that comes with another partition (Java: ``ExistingProcessor.create``).
+
+Rows of cross-partition updates, and known keys, on their way to be joined: in memory, or in files where too many.
+
+Runs in tasks. Memory is bounded by ``write-buffer-size``; what does not fit goes to files by the hash of the key, which
+are read one after the other.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +28,99 @@ from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row_encoder import encode_rows
 from paimon_spark.spec.data_types import DataField, DoubleType, FloatType
+from paimon_spark.spec.hashing import key_hashes
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind, is_retract
 from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
-from paimon_spark.write.cross_partition_spill import OLD_BUCKET, CrossPartitionSpill, hashes_of_keys
 from paimon_spark.write.new_keys import NewKeys
 from paimon_spark.write.packed_rows import pack_chunk, unpack_rows
 from paimon_spark.write.plan import WritePlan
-from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
+from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, split_rows, whole
 from paimon_spark.write.task_write import chunk_bytes, combine_batches
+
+OLD_BUCKET = "_PAIMON_BUCKET"
+"""The bucket in which a known key is: the column that rows do not have."""
+
+_PARTS = 64
+
+
+def hashes_of_keys(rows: pa.Table, schema: TableSchema) -> npt.NDArray[np.int32]:
+    """The hash of the primary key of each row, shape (rows,)."""
+    fields = [schema.field(name) for name in schema.primary_keys]
+    return np.ascontiguousarray(key_hashes([whole(rows, f.name) for f in fields], [f.type for f in fields]))
+
+
+class CrossPartitionSpill:
+    """Rows and known keys of one task: in memory, or in files by the hash of the key where they are too many."""
+
+    def __init__(self, schema: TableSchema, budget: int) -> None:
+        """Hold nothing yet.
+
+        Args:
+            schema: of the table.
+            budget: bytes that are held in memory.
+        """
+        self._schema = schema
+        self._budget = budget
+        self._held: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
+        self._bytes = 0
+        self._files: dict[tuple[int, int], tuple[IO[bytes], pa.RecordBatchStreamWriter]] = {}
+
+    def __enter__(self) -> CrossPartitionSpill:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for file, _ in self._files.values():
+            file.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows, or known keys."""
+        self._held[OLD_BUCKET in batch.schema.names].append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes > self._budget:
+            self._write()
+
+    def _write(self) -> None:
+        for kind, held in enumerate(self._held):
+            if not held:
+                continue
+            rows = pa.Table.from_batches(held)
+            held.clear()
+            parts = (hashes_of_keys(rows, self._schema).view(np.uint32) >> 16) % _PARTS
+            positions = positions_of(parts.astype(np.int64), _PARTS)
+            filled = [part for part, chosen in enumerate(positions) if len(chosen)]
+            for part, chosen in zip(filled, split_rows(rows, [positions[p] for p in filled]), strict=True):
+                if (part, kind) not in self._files:
+                    file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this
+                    self._files[part, kind] = file, pa.ipc.new_stream(file, rows.schema)
+                self._files[part, kind][1].write_table(chosen)
+        self._bytes = 0
+
+    def rows_in_memory(self) -> pa.Table | None:
+        """The rows that were added, where all of them are held; None otherwise, and where there are none."""
+        return None if self._files else self._table(0)
+
+    def parts(self) -> Iterator[tuple[pa.Table | None, pa.Table | None]]:
+        """Rows and known keys of the same keys; None where there are none."""
+        if not self._files:
+            yield self._table(0), self._table(1)
+            return
+        self._write()
+        for _, writer in self._files.values():
+            writer.close()
+        for part in range(_PARTS):
+            yield self._read(part, 0), self._read(part, 1)
+
+    def _table(self, kind: int) -> pa.Table | None:
+        return pa.Table.from_batches(self._held[kind]) if self._held[kind] else None
+
+    def _read(self, part: int, kind: int) -> pa.Table | None:
+        if (part, kind) not in self._files:
+            return None
+        file = self._files[part, kind][0]
+        file.seek(0)
+        return pa.ipc.open_stream(file).read_all()
 
 
 class KeyRule(Enum):

@@ -3,6 +3,8 @@
 What each bucket has left to compact is counted when a write is planned, so that its commit need not look again. It
 counts as Java's ``Levels.numberOfSortedRuns`` and ``BucketedAppendCompactManager.pickCompactBefore`` do. No file is
 opened.
+
+What an overwrite replaces: one word of the plan of a write, of its commit and of every entry point.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +25,6 @@ from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.manifest import HASH_INDEX
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.special_fields import TRACKED_FIELDS
@@ -30,12 +32,22 @@ from paimon_spark.table.iceberg_location import check_location
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
-from paimon_spark.write.blob_input import with_input
 from paimon_spark.write.bucket_filling import MAX_BUCKETS, DynamicBucketPlan, KnownBucket
-from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
+from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec, with_input
 from paimon_spark.write.key_ranges import KeyRanges
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.rows import RowMapping, map_columns
+
+
+class OverwriteMode(StrEnum):
+    """What an overwrite replaces."""
+
+    STATIC = "static"
+    """The whole table, or the partitions that match a spec."""
+    DYNAMIC = "dynamic"
+    """The partitions that new files are in; without new files nothing. Without partitions: the whole table."""
+    TRUNCATE = "truncate"
+    """Like static, and there are no new files."""
 
 
 def compaction_backlog(schema: TableSchema, files: ManifestColumns) -> dict[bytes, dict[int, int]]:

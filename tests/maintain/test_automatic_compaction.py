@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import CommitConflictError, CommitStateUnknownError
-from paimon_spark.maintain.compact import compaction, small_files
+from paimon_spark.maintain.compact import compaction, due
 from paimon_spark.maintain.compact.compaction import rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.spec.manifest import FileKind
@@ -208,7 +208,7 @@ def test_a_check_that_finds_nothing_due_reads_next_to_nothing(tmp_path: Path, mo
         write(patient, {number: "a"})
     keyed = make_table(tmp_path / "keyed", primary_key=["k"], bucket="1")
     write(keyed, {0: "a"})
-    monkeypatch.setattr(small_files, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(due, "MOST_ENTRIES", 3)
     monkeypatch.setattr(ManifestStore, "read_columns", counted)
     monkeypatch.setattr(ManifestStore, "live_columns", counted_live)
     assert write(table, {100: "b"}) == 31

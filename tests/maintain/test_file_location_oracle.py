@@ -17,7 +17,7 @@ from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.table.table import load_table
-from paimon_spark.write.external_paths import entropy_directories
+from paimon_spark.write.data_file_spec import entropy_directories
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import make_table

@@ -10,8 +10,8 @@ import pyarrow as pa
 from paimon_spark.commit.file_store_commit import OverwriteSpec
 from paimon_spark.maintain.compact.compaction import Executor
 from paimon_spark.spark.source.table_write import planned
-from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.table.table import FileStoreTable
+from paimon_spark.write.plan import OverwriteMode
 
 KEEP = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"}
 

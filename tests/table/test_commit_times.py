@@ -6,10 +6,9 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.refs.rollback import rollback_to_as_latest, rollback_to_timestamp
-from paimon_spark.table import commit_times
-from paimon_spark.table.commit_times import count_until
+from paimon_spark.table import time_travel
 from paimon_spark.table.table import FileStoreTable, load_table
-from paimon_spark.table.time_travel import resolve_snapshot
+from paimon_spark.table.time_travel import count_until, resolve_snapshot
 from tests.support.commits import fake_file, make_table, message, snapshot_json
 
 NOON = 1_700_000_000_000
@@ -28,7 +27,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     own = Clock()
-    monkeypatch.setattr(commit_times, "time", own)
+    monkeypatch.setattr(time_travel, "time", own)
     return own
 
 

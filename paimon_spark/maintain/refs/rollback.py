@@ -28,9 +28,8 @@ from paimon_spark.maintain.files.needed_files import changelog_ids
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.tags import create_due_tags, delete_tag
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.table.commit_times import count_until
 from paimon_spark.table.paths import MAIN_BRANCH
-from paimon_spark.table.time_travel import time_text
+from paimon_spark.table.time_travel import count_until, time_text
 from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from paimon_spark.commit.commit_metrics import CommitMetrics, measured_commits
-from paimon_spark.commit.overwrite_condition import check_partition_condition
+from paimon_spark.commit.overwrite import check_partition_condition
 from paimon_spark.commit.row_counts import reporting_to
 from paimon_spark.errors import CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.options import canonical_options, reaching_options

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
-from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.commit.overwrite_condition import overwrite_where
+from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_where
 from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
 from paimon_spark.metastore.rest_table import SCHEME as REST_SCHEME
 from paimon_spark.options import canonical_options, reaching_options
