@@ -21,6 +21,7 @@ from paimon_spark.spec.predicate import Always, And, Leaf, Not, Or, Predicate, e
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.golden import GOLDEN, GoldenRead, golden_tables, not_yet, row_multiset
 from tests.support.plans import plan_of
+from tests.support.seeds import pairs
 
 LATEST = {"id": "latest", "options": {}}
 READABLE = [
@@ -65,8 +66,8 @@ def predicates(table: pa.Table, seed: int) -> Iterator[Predicate]:
         if isinstance(one, str):
             leaves.append(Leaf("starts_with", name, (one[:2],)))
     random.shuffle(leaves)  # type: ignore[arg-type]
-    yield from leaves[:16]
-    for _ in range(3):
+    yield from leaves[:9]
+    for _ in range(2):
         left, middle, right = (leaves[i] for i in random.integers(0, len(leaves), 3))
         yield And((left, right))
         yield Or((left, And((middle, right))))
@@ -240,9 +241,14 @@ def copied(tmp_path: Path) -> Callable[[str], Path]:
     return copy
 
 
-@pytest.mark.parametrize("kind", ["manifest/manifest-list-*", "manifest/manifest-[!l]*", "**/data-*"])
-@pytest.mark.parametrize("damage", ["missing", "empty", "garbage", "cut"])
-@pytest.mark.parametrize("name", ["pk_many_levels", "append_types_parquet", "pk_dedup_string", "append_types_avro"])
+@pytest.mark.parametrize(
+    ("kind", "damage", "name"),
+    pairs(
+        ("manifest/manifest-list-*", "manifest/manifest-[!l]*", "**/data-*"),
+        ("missing", "empty", "garbage", "cut"),
+        ("pk_many_levels", "append_types_parquet", "pk_dedup_string", "append_types_avro"),
+    ),
+)
 def test_a_missing_or_damaged_file_is_named(copied: Callable[[str], Path], kind: str, damage: str, name: str) -> None:
     root = copied(name)
     for path in [path for path in root.glob(kind) if path.is_file()]:

@@ -3,7 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -80,16 +80,15 @@ ENTRY_POINTS: dict[str, Callable[[SparkSession, DataFrame, str, str], None]] = {
 }
 
 
-_FEW_ENTRY_POINTS = ("INSERT", "format", "PaimonTable")  # the others come to the same place
+_FEW_ENTRY_POINTS = ("INSERT", "format", "PaimonTable")  # the others come to the same place: one kind each
+_OTHERS = [entry_point for entry_point in ENTRY_POINTS if entry_point not in _FEW_ENTRY_POINTS]
 
 
 @pytest.mark.parametrize(
     ("kind", "entry_point"),
     [
-        (kind, entry_point)
-        for kind in KINDS
-        for entry_point in ENTRY_POINTS
-        if entry_point in _FEW_ENTRY_POINTS or not kind.startswith("odd")
+        *product(KINDS, _FEW_ENTRY_POINTS),
+        *zip([kind for kind in KINDS if not kind.startswith("odd")], _OTHERS, strict=True),
     ],
 )
 def test_one_file_in_each_bucket(spark: SparkSession, warehouse: Path, kind: str, entry_point: str) -> None:

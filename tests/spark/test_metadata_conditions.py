@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.support.seeds import pairs
 from tests.support.warehouses import run_by, session_of
 
 pytestmark = pytest.mark.spark
@@ -31,7 +32,10 @@ def located(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sp
     return session_of(spark, "located", tmp_path_factory.mktemp("located"))
 
 
-@pytest.fixture(params=["catalog", "text"])
+FRONTS = ("catalog", "text")
+
+
+@pytest.fixture(params=FRONTS)
 def run(request: pytest.FixtureRequest, located: SparkSession) -> Run:
     return run_by(located, request.param)
 
@@ -45,8 +49,7 @@ def changed(session: SparkSession, run: Run, kind: str, alias: str, statement: s
     return [tuple(row) for row in session.sql(f"SELECT * FROM {name} ORDER BY id").collect()]
 
 
-@pytest.mark.parametrize("alias", ["", "t"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "alias", "run"), pairs(KINDS, ("", "t"), FRONTS), indirect=["run"])
 def test_files_and_positions(located: SparkSession, run: Run, kind: str, alias: str) -> None:
     assert changed(located, run, kind, alias, "DELETE FROM {T} {A} WHERE __paimon_row_index = 1") == [
         (1, "a"),
@@ -87,8 +90,7 @@ def merged_with_itself(located: SparkSession, run: Run, source: str, alias: str)
     return [changed(located, run, "tracked", alias, text) for text in (update, merge + "s._ROW_ID = 1 THEN DELETE")]
 
 
-@pytest.mark.parametrize("alias", ["", "t"])
-@pytest.mark.parametrize("source", ["table", "columns"])
+@pytest.mark.parametrize(("source", "alias", "run"), pairs(("table", "columns"), ("", "t"), FRONTS), indirect=["run"])
 def test_metadata_columns_of_a_source_that_is_the_target(
     located: SparkSession, run: Run, source: str, alias: str
 ) -> None:

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark import PaimonTable
+from tests.support.seeds import pairs
 from tests.support.warehouses import run_by, session_of
 
 pytestmark = pytest.mark.spark
@@ -40,7 +41,10 @@ SOURCE = "(SELECT n AS id, {} AS s, {} AS l, {} AS m FROM VALUES (1), (2) AS v(n
 NEW = (("D", "9"), [(10, "20")], {"k": (2, (3, 4))})
 
 
-@pytest.fixture(params=["catalog", "text"])
+FRONTS = ("catalog", "text")
+
+
+@pytest.fixture(params=FRONTS)
 def run(request: pytest.FixtureRequest, structs: SparkSession) -> Run:
     return run_by(structs, request.param)
 
@@ -61,17 +65,18 @@ def rows(session: SparkSession, name: str) -> list[tuple[object, ...]]:
     return [tuple(row) for row in session.sql(f"SELECT * FROM {name} ORDER BY id").collect()]
 
 
-@pytest.mark.parametrize("alias", ["", "t"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "alias", "run"), pairs(KINDS, ("", "t"), FRONTS), indirect=["run"])
 def test_update(structs: SparkSession, run: Run, kind: str, alias: str) -> None:
     name = made(structs, kind)
     run("UPDATE {} {} SET s = {}, l = {}, m = {}".format(name, alias, *SWAPPED)).collect()
     assert rows(structs, name) == [(1, *NEW)]
 
 
-@pytest.mark.parametrize("clause", ["*", "s = s.s, l = s.l, m = s.m"])
-@pytest.mark.parametrize("alias", ["", "t"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "alias", "clause", "run"),
+    pairs(KINDS, ("", "t"), ("*", "s = s.s, l = s.l, m = s.m"), FRONTS),
+    indirect=["run"],
+)
 def test_merge(structs: SparkSession, run: Run, kind: str, alias: str, clause: str) -> None:
     name = made(structs, kind)
     own = alias or name.rsplit(".", 1)[1]

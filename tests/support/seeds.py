@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import combinations, product
+from typing import Any
 
 VARIABLE = "PAIMON_SPARK_TESTS_SEED"
 
@@ -18,3 +21,16 @@ RUN = int(os.environ.setdefault(VARIABLE, f"{datetime.now(UTC):%Y%m%d}"))
 def chance(*names: object) -> random.Random:
     """Random choices of this run for the test (or part of one) that `names` distinguishes."""
     return random.Random(" ".join(map(str, (RUN, *names))))
+
+
+def pairs(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Cases in which every two values of different axes meet: what all combinations prove of two, in fewer tests."""
+    cases = list(product(*axes))
+    met = [{(a, b, case[a], case[b]) for a, b in combinations(range(len(case)), 2)} for case in cases]
+    left: set[tuple[Any, ...]] = set().union(*met)
+    picked = []
+    while left:
+        best = max(range(len(cases)), key=lambda number: len(met[number] & left))
+        picked.append(cases[best])
+        left -= met[best]
+    return picked
