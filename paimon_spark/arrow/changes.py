@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_where
 from paimon_spark.commit.row_counts import RowCounts, report, report_written
-from paimon_spark.commit.run_again import run_again
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import run_again, undone_where_void
 from paimon_spark.errors import SchemaMismatchError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.committed_write import bucket_plan, commit_write, kept_keys, with_named_partitions

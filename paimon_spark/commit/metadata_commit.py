@@ -19,9 +19,9 @@ from uuid import uuid4
 from paimon_spark.commit.changes import Changes
 from paimon_spark.commit.file_store_commit import BATCH, commit_part
 from paimon_spark.commit.manifest_write import ManifestWriter
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.commit.settings import CommitSettings, writer_version
 from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
-from paimon_spark.commit.undo import undone_where_void
 from paimon_spark.errors import CommitError
 from paimon_spark.spec.file_names import STATISTICS_PREFIX
 from paimon_spark.spec.snapshot import CommitKind, Snapshot

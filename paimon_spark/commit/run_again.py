@@ -1,4 +1,6 @@
-"""A statement that makes new rows of old ones is run again, from a fresh read, when another commit was faster.
+"""After a failed commit: a statement is run again from a fresh read, or files that no snapshot can have are deleted.
+
+A statement that makes new rows of old ones is run again when another commit was faster.
 
 Runs on the driver. Bounded by the options ``commit.max-retries``, ``commit.min-retry-wait``, ``commit.max-retry-wait``
 and ``commit.timeout``, counted for the statement as a whole.
@@ -7,15 +9,24 @@ and ``commit.timeout``, counted for the statement as a whole.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 from paimon_spark.commit.conflict_detection import FINAL
 from paimon_spark.commit.settings import CommitSettings
-from paimon_spark.errors import CommitConflictError, CommitError, SnapshotNotFoundError
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitStateUnknownError,
+    CommittedError,
+    PaimonError,
+    SnapshotNotFoundError,
+)
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
 if TYPE_CHECKING:
@@ -94,3 +105,25 @@ def _turn(table: FileStoreTable) -> Iterator[None]:
         lock = _TURNS.setdefault((table.path, table.branch), threading.Lock())
     with lock:
         yield
+
+
+_LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def undone_where_void(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what was prepared where the commit inside published nothing, for certain.
+
+    That is where it raises an error of this package that says so. An interrupt (Ctrl-C) or an error of another kind may
+    come when the snapshot is there already. Then the files stay; those that no snapshot has are orphans.
+    """
+    try:
+        yield
+    except (CommitStateUnknownError, CommittedError):
+        raise
+    except PaimonError:
+        try:
+            undo()
+        except Exception as failed:  # noqa: BLE001 - what is left are orphans; the first error says what went wrong
+            _LOG.warning("What a void commit has left could not be deleted: %s", failed)
+        raise

@@ -23,19 +23,20 @@ from paimon_spark.commit.changes import Changes
 from paimon_spark.commit.commit_order import CommitOrder
 from paimon_spark.commit.concurrent_changes import ConcurrentChanges, RowsRead
 from paimon_spark.commit.conflict_detection import (
+    CommittedChanges,
     ConflictContext,
     another_table,
     check_buckets_kept,
     check_conflicts,
     check_deletion_vectors,
     check_rows_exist,
+    check_strict,
 )
 from paimon_spark.commit.index_merge import Hashes, HashIndexFiles, combine_index_entries, merge_hash_indexes
 from paimon_spark.commit.manifest_merge import ManifestAccess, merge_manifests
 from paimon_spark.commit.overwrite import PartitionScope, deleted_entries, deleted_index_entries
 from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.commit.settings import CommitSettings, writer_version
-from paimon_spark.commit.strict_mode import CommittedChanges, check_strict
 from paimon_spark.errors import CommitError, PaimonError, SnapshotNotFoundError, TableNotFoundError
 from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 from paimon_spark.spec.hashing import decode_hash_index

@@ -28,7 +28,7 @@ import pyarrow as pa
 from paimon_spark.commit.changes import collect_changes
 from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_messages

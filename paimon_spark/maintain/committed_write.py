@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OutsideChanges, OverwriteSpec, PartitionScope
 from paimon_spark.commit.row_counts import report_written
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import CommittedError, PaimonError
 from paimon_spark.maintain.after_commit import maintenance, wait_until_visible
 from paimon_spark.maintain.compact.due import compact_after_write

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, OptionError, SchemaError, UnsupportedError
 from paimon_spark.read.blob_values import ManagedBlobs
 from paimon_spark.spec.file_names import (
@@ -48,7 +48,6 @@ from paimon_spark.write.data_file_spec import data_file_spec
 from paimon_spark.write.message import CommitMessage, NewHashes
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot

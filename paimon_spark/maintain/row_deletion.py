@@ -15,7 +15,7 @@ import numpy as np
 from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import RowCounts, report
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
 from paimon_spark.write.deletion_vectors import DeletedRows, changed_vectors, delete_index_files

@@ -15,7 +15,7 @@ import numpy as np
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import RowCounts, report
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.compaction import Executor, rewrite_here

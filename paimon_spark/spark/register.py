@@ -78,7 +78,7 @@ def register(spark: SparkSession) -> None:
     else:
         from paimon_spark.spark.hooks.install import install_format  # needs py4j, as above
         from paimon_spark.spark.hooks.stream_sinks import install_stream_sinks
-        from paimon_spark.spark.jvm.read_failures import explain_read_failures
+        from paimon_spark.spark.jvm.spark_errors import explain_read_failures
         from paimon_spark.spark.jvm.store_settings import follow_session_stores
 
         follow_session_stores(spark)

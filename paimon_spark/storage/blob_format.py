@@ -29,7 +29,6 @@ from paimon_spark.storage.blob_elements import (
     encode_lengths,
     leaves,
 )
-from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import (
     DataFileReader,
@@ -39,6 +38,7 @@ from paimon_spark.storage.data_file import (
     StoreFileWriter,
     Wanted,
 )
+from paimon_spark.storage.described_files import BlobInput
 from paimon_spark.storage.store_options import redact
 
 Longs = npt.NDArray[np.int64]

@@ -3,20 +3,29 @@
 A row may name any file, and Java opens it. Here it must lie in the table, in the warehouse of the table, or in a
 directory that the caller has named (``blob-descriptor-paths``): else whoever writes a row chooses which files of the
 reader are read.
+
+BLOB values that a write is given: bytes that are a descriptor stand for what they name, as in Java.
+
+Java: ``Blob.fromBytes``, ``AbstractBlobElementWriter``. The bytes are copied a few megabytes at a time. Runs in tasks.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
-from paimon_spark.storage.blob_descriptor import LOCATION, parse_head
+from paimon_spark.storage.blob_descriptor import HEADER, LOCATION, VIEW_HEADER, parse_head
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.local_files import local_path
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, redact, scheme_of
@@ -189,3 +198,59 @@ def _plain(path: str) -> str:
 def _origin(path: str) -> str:
     """Scheme and host of a path."""
     return "" if scheme_of(path) in ("", "file") else "/".join(_plain(path).split("/")[:3])
+
+
+_LOG = logging.getLogger(__name__)
+_DESCRIPTORS: Final = tuple(bytes([version]) + HEADER[1:] for version in range(HEADER[0] + 1))
+
+
+@dataclass(frozen=True)
+class BlobInput:
+    """Gives the bytes that values stand for. Picklable."""
+
+    files: DescribedFiles
+    null_if_missing: bool
+    """``blob-write-null-on-missing-file``."""
+    null_if_failed: bool
+    """``blob-write-null-on-fetch-failure``."""
+
+    def concerns(self, values: pa.Array | pa.ChunkedArray) -> bool:
+        """Whether any of some values is more than its bytes."""
+        return any(pc.any(pc.starts_with(values, mark)).as_py() for mark in (*_DESCRIPTORS, VIEW_HEADER))
+
+    def parts(self, value: pa.Buffer) -> Iterable[Any] | None:
+        """The bytes of a value, in parts; None where it is written as null.
+
+        Raises:
+            DataError: the file that it names is missing or too short; or it names a value of another table.
+            UnsupportedError: the file lies where files are not read.
+            StorageError: the file cannot be read.
+        """
+        head = value[: len(HEADER)].to_pybytes()
+        if head == VIEW_HEADER:
+            raise DataError(
+                "A value names a BLOB of another table, which only columns of option 'blob-view-field' take. Read the "
+                "values themselves, without option 'blob-view.resolve.enabled' = 'false'."
+            )
+        if head not in _DESCRIPTORS:
+            return [value]
+        described = self.files.parts(value.to_pybytes())
+        try:
+            return chain([next(described, b"")], described)
+        except MissingBlobError as error:
+            if not self.null_if_missing:
+                raise
+            _LOG.warning("A BLOB value is written as NULL: %s", error)
+        except (OSError, CorruptTableError) as error:
+            if not self.null_if_failed:
+                raise
+            _LOG.warning("A BLOB value is written as NULL, since it cannot be fetched: %s", error)
+        return None
+
+    def whole(self, value: pa.Buffer) -> Any:
+        """The bytes of a value at once; None where it is written as null."""
+        parts = self.parts(value)
+        if parts is None:
+            return None
+        first, *others = list(parts) or [b""]
+        return b"".join([first, *others]) if others else first

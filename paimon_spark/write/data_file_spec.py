@@ -42,12 +42,11 @@ from paimon_spark.spec.special_fields import (
     key_field,
 )
 from paimon_spark.spec.stats import SYSTEM_STATS_MODE, StatsMode
-from paimon_spark.storage.blob_input import BlobInput
-from paimon_spark.storage.described_files import DescribedFiles
+from paimon_spark.storage.described_files import BlobInput, DescribedFiles
 from paimon_spark.storage.store_options import redact
 from paimon_spark.storage.variant_writer import Shredding
 from paimon_spark.table.data_layout import store_of
-from paimon_spark.write.file_indexes import NO_INDEXES, FileIndexSpec
+from paimon_spark.table.file_indexes import NO_INDEXES, FileIndexSpec
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable

@@ -23,9 +23,9 @@ from paimon_spark.spec.special_fields import VALUE_KIND, is_retract
 from paimon_spark.storage.blob_descriptor import LOCATION, descriptor_array, uris
 from paimon_spark.storage.blob_elements import leaves, with_leaves
 from paimon_spark.storage.blob_format import AROUND, HEAD, BlobWriter
-from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.blob_references import ManagedBlobName, encode_references
 from paimon_spark.storage.data_file import NewFile
+from paimon_spark.storage.described_files import BlobInput
 from paimon_spark.write.bucket_writer import BucketWriter
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from paimon_spark.spec.stats import (
     simple_stats,
 )
 from paimon_spark.storage.formats import DataFileWriter, create_data_file
-from paimon_spark.write.file_indexes import index_path, keep_indexes
+from paimon_spark.table.file_indexes import index_path, keep_indexes
 from paimon_spark.write.managed_blobs import BlobReferencesWriter
 
 if TYPE_CHECKING:

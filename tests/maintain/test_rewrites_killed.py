@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.commit.conflict_detection import LAST_SAFE
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import CommitConflictError, CommitError, OptionError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.row_order import RowOrder

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_spark
 from paimon_spark.errors import CorruptTableError, PaimonError, StorageError
 from paimon_spark.read.plain_files import holds_plain_rows
-from paimon_spark.spark.jvm import read_failures
+from paimon_spark.spark.jvm import spark_errors
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -225,7 +225,7 @@ def test_a_store_that_does_not_answer_is_no_damaged_file(reason: str, kind: type
     cause = SimpleNamespace(getCause=lambda: None, getMessage=lambda: f"{reason}\n\tat java")
     thrown = SimpleNamespace(getCause=lambda: cause, getMessage=lambda: "Job aborted")
     file = "s3a-paimon-0a1b://b/t/bucket-0/data-1.parquet"
-    found = read_failures._failure(f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {file}.", thrown)
+    found = spark_errors._failure(f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {file}.", thrown)
     assert found is not None
     assert found[0] is kind
     assert "s3a://b/t/bucket-0/data-1.parquet" in found[1]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files
@@ -23,8 +23,8 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.file_index.writer import INDEX_SUFFIX, FileIndexBuilder, IndexSetting, for_file, value_type
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, is_blob_file
+from paimon_spark.table.file_indexes import FileIndexSpec, keep_indexes
 from paimon_spark.table.support import check_writable
-from paimon_spark.write.file_indexes import FileIndexSpec, keep_indexes
 from paimon_spark.write.message import CommitMessage
 
 if TYPE_CHECKING:

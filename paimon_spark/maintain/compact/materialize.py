@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.run_again import run_again
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import run_again, undone_where_void
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.compaction import Executor, check_compactable, rewrite_here

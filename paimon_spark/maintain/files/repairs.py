@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.run_again import run_again
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import run_again, undone_where_void
 from paimon_spark.errors import OptionError
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.snapshot_identity import SnapshotIdentity

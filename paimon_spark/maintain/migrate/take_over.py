@@ -23,7 +23,7 @@ import pyarrow.parquet
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import typed_value
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.binary_row import serialize_row

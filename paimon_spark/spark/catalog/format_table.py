@@ -21,10 +21,10 @@ from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value
-from paimon_spark.spark.jvm.file_sizes import has_file_system
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import thrown
+from paimon_spark.spark.jvm.store_settings import has_file_system
 from paimon_spark.spark.session.overwrite_mode import asks_for_dynamic, is_dynamic_overwrite
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.sql import format_tables as files

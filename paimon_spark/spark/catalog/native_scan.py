@@ -32,9 +32,9 @@ from paimon_spark.read.plain_files import holds_plain_rows, merged_splits
 from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.position_filter import FIRST_BIT, POSITION, is_worth_filtering, position_filter_of
 from paimon_spark.spark.jvm.answer_proxy import Value
-from paimon_spark.spark.jvm.file_sizes import size_of_file
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
+from paimon_spark.spark.jvm.store_settings import size_of_file
 from paimon_spark.spark.source.reader import pack_splits
 from paimon_spark.spec.data_types import BigIntType, DataType, DoubleType, FloatType, SmallIntType, TinyIntType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
+from paimon_spark.commit.conflict_detection import LAST_SAFE
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.read.postponed_read import refuse_self_overwrite
 from paimon_spark.spark.catalog.frames import tree_at

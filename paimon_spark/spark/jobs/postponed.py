@@ -19,11 +19,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
+from paimon_spark.commit.conflict_detection import LAST_SAFE
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import report_written
-from paimon_spark.commit.run_again import run_again
-from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import run_again, undone_where_void
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files, delete_messages, delete_written
 from paimon_spark.read.postponed_read import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from paimon_spark.commit.conflict_detection import LAST_SAFE
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.partition_ranges import exact_predicate
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.cross_partition import write_cross_partition

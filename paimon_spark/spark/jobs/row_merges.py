@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.commit.row_counts import RowCounts, report
-from paimon_spark.commit.undo import undone_where_void
+from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.column_update import commit_columns
 from paimon_spark.maintain.row_deletion import DeletedPositions, encode_positions

@@ -25,8 +25,8 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError, TableNotFoundError, UnsupportedError
+from paimon_spark.spark.session.pyspark_members import unlogged
 from paimon_spark.spark.session.typed_errors import remember_error
-from paimon_spark.spark.session.unlogged import unlogged
 
 JavaObject = Any
 """An object of the JVM; py4j gives them no better type."""

@@ -1,10 +1,13 @@
-"""The session of a thread, in which Spark looks for Python data sources."""
+"""The session of a thread, in which Spark looks for Python data sources, and the catalogs registered in a session."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from paimon_spark.errors import OptionError
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,3 +31,17 @@ def check_session(given: Any, call: str) -> None:
     """
     if not hasattr(given, "createDataFrame"):
         raise OptionError(f"{call} takes the session first, and {given!r} is none")
+
+
+_registered: WeakKeyDictionary[Any, dict[str, FilesystemCatalog]] = WeakKeyDictionary()
+
+
+def remember_catalog(spark: SparkSession, name: str, catalog: FilesystemCatalog) -> None:
+    """Keep a catalog by its name."""
+    _registered.setdefault(spark, {})[name] = catalog
+
+
+def source_options_of(spark: SparkSession, name: str, database: str, table: str) -> Mapping[str, str] | None:
+    """The options by which the data source opens a table of a catalog, with its path; None for another catalog."""
+    catalog = _registered.get(spark, {}).get(name)
+    return None if catalog is None else {**catalog.options, "path": catalog.table_path(database, table)}

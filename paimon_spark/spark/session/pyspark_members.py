@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+import logging
+from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
@@ -138,3 +140,20 @@ def _is_at_hand(plan: Any) -> bool:
     children = plan.children()
     inside = [children.apply(at) for at in range(children.size())] if name in _OVER else []
     return name in _AT_HAND or (bool(inside) and all(map(_is_at_hand, inside)))
+
+
+_PY4J_LOGS: Final = ("py4j.java_gateway", "py4j.clientserver")
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Keep py4j from logging what it sends and gets, which it does at level DEBUG."""
+    loggers = [logging.getLogger(name) for name in _PY4J_LOGS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled

@@ -107,7 +107,7 @@ class TableWrite:
         """
         # the tasks, which only write, do not pay for importing these
         from paimon_spark.commit.file_store_commit import commit, uncommitted
-        from paimon_spark.commit.undo import undone_where_void
+        from paimon_spark.commit.run_again import undone_where_void
         from paimon_spark.maintain.committed_write import commit_write
         from paimon_spark.maintain.compact.due import compact_left_behind
         from paimon_spark.maintain.row_deletion import commit_deletions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
+from paimon_spark.commit.conflict_detection import LAST_SAFE
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options.core_options import OPENED_AT, READS_LEVEL_0
 from paimon_spark.read.postponed_read import hides_rows, refuse_self_overwrite

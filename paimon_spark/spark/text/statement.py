@@ -16,20 +16,21 @@ from paimon_spark.spark.session.connect_views import keep_view, kept_views
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import read_request, refused_spark_table
 from paimon_spark.spark.source.table_read import TableRead, scans_text
+from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
-from paimon_spark.spark.statements.copy_statements import is_copy
+from paimon_spark.spark.statements.copy_statements import CopyIntoLocation, is_copy, read_copy
 from paimon_spark.spark.statements.cursor import Cursor, Token, backslashes_kept
+from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
-from paimon_spark.spark.text.calls import run_analyze, run_call, run_tags
+from paimon_spark.spark.text.calls import rows_frame, run_analyze, run_call, run_tags
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.copies import run_copy
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
 from paimon_spark.spark.text.function_calls import drop_made, with_functions
 from paimon_spark.spark.text.functions import FUNCTION_WORDS, run_function
-from paimon_spark.spark.text.inserts import empty, run_insert, target
+from paimon_spark.spark.text.inserts import empty, run_insert, target, written_table
 from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Scans, names_ours, run_query, with_temporary_views, write_options
@@ -378,3 +379,17 @@ _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     (("MERGE", "INTO"), run_merge_into),
     (_MERGE_WITH_SCHEMA_EVOLUTION, partial(run_merge_into, evolves_schema=True)),
 ]
+
+
+def run_copy(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run a COPY INTO (see `is_copy`); None for a table of Spark's."""
+    statement = read_copy(cursor)
+    if isinstance(statement, CopyIntoLocation):
+        rows = run_query(context, Cursor.of_query(statement.query))
+        return rows_frame(context, WRITTEN, copy_into_location(rows, statement))
+    name = target(context, statement.table)
+    if name is None:
+        return None
+    table = written_table(context, name)
+    paimon = PaimonTable.for_path(context.spark, name.path, **name.options)
+    return rows_frame(context, LOADED, copy_into_table(context.spark, table, statement, paimon.append))
