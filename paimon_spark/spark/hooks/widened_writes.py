@@ -63,6 +63,7 @@ KEYS = (*MERGE_KEYS, _ALIAS)
 _OPTIONS = 4  # field of DataSourceV2Relation
 _PRIVILEGES = "__required_write_privileges__"  # Spark's own, of a relation that it has not resolved
 _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
+"""Before relations are resolved, and at the end of each round in which they are."""
 
 
 def install_widened_writes(gateway: Gateway, state: JavaObject) -> None:
