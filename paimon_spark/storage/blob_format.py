@@ -13,14 +13,14 @@ from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
-from paimon_spark.spec.data_types import holds_blobs
+from paimon_spark.spec.data_types import BlobType, DataField, holds_blobs
 from paimon_spark.spec.predicate import matching
+from paimon_spark.storage.blob_descriptor import Longs, descriptor, descriptor_array
 from paimon_spark.storage.blob_elements import (
     check_blob_keys,
     decode_elements,
@@ -40,8 +40,6 @@ from paimon_spark.storage.data_file import (
 )
 from paimon_spark.storage.described_files import BlobInput
 from paimon_spark.storage.store_options import redact
-
-Longs = npt.NDArray[np.int64]
 
 NULL: Final = -1
 """Length of a null in the index."""
@@ -268,3 +266,22 @@ class BlobWriter(StoreFileWriter):
             self.abort()
             raise
         return FileResult(self.path, self._size + len(index) + _FOOTER, len(self._lengths))
+
+
+def descriptors(reader: BlobReader, rows: Longs, field: DataField) -> pa.Array:
+    """The descriptors of the values of some rows of a blob file; null where they are null.
+
+    Args:
+        reader: of the file.
+        rows: positions in the file.
+        field: the column; in an array or a map each element has its descriptor.
+    """
+    if not isinstance(field.type, BlobType):
+        offsets = reader.offsets[rows].tolist()
+        records = [reader.record(row) for row in rows.tolist()]
+        return reader.collections(
+            records, field, lambda at, span: descriptor(reader.path, offsets[at] + HEAD + span[0], span[1])
+        )
+    nulls = reader.lengths[rows] < 0
+    found = descriptor_array(reader.path, reader.offsets[rows] + HEAD, reader.lengths[rows] - AROUND)
+    return found.take(pa.array(np.arange(len(rows)), mask=nulls)) if nulls.any() else found

@@ -21,7 +21,7 @@ from paimon_spark.commit.conflict_detection import LAST_SAFE
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, CommitError, OptionError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.maintain.compact.row_order import RowOrder
+from paimon_spark.maintain.compact.row_order import Curve, RowOrder
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.sorted_rewrite import all_of_each_partition, sort_units
 from paimon_spark.maintain.copy_table import copy_table
@@ -29,7 +29,6 @@ from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
 from paimon_spark.spec.data_types import IntType
-from paimon_spark.spec.space_curves import Curve
 from paimon_spark.table.schema_change import AddColumn
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, load_table

@@ -12,7 +12,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitConflictError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.maintain.compact.row_order import RowOrder
+from paimon_spark.maintain.compact.row_order import Curve, RowOrder
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.sorted_rewrite import all_of_each_partition, sort_units
 from paimon_spark.read.row_views import ROWS
@@ -21,7 +21,6 @@ from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.space_curves import Curve
 from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RenameColumn, SchemaChange, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table

@@ -13,7 +13,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitConflictError, OptionError, UnsupportedError
 from paimon_spark.maintain.compact import sorted_rewrite
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.maintain.compact.row_order import RowOrder, asked_order
+from paimon_spark.maintain.compact.row_order import Curve, RowOrder, asked_order
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.sorted_rewrite import (
     all_of_each_partition,
@@ -29,7 +29,6 @@ from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import And, Leaf, Predicate
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.spec.space_curves import Curve
 from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.plan import plan_write

@@ -27,7 +27,7 @@ SHORT_CASES = ("agp_metadata", "pu_seed_groups", "se_evolution", "tg_tags", "tt_
 
 
 def cases_on(version: str) -> list[Path]:
-    """The acceptance cases that an older Spark runs: on 4.0, the oldest, another half each day, or all if it is alone."""
+    """The acceptance cases that an older Spark runs: on 4.0, the oldest, another half each day; all if it is alone."""
     if version != "4.0":
         return [path for path in FILES if path.stem in SHORT_CASES]
     if OLDER == ("4.0",):  # tests/run.py --spark 4.0

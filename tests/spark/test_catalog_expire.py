@@ -14,7 +14,7 @@ import paimon_spark
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.maintain.files.orphan_files import RemovedFiles
 from paimon_spark.maintain.refs import tags
-from paimon_spark.spark.table.expiry import remove_orphan_files
+from paimon_spark.spark.table.upkeep import remove_orphan_files
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paimon_spark.spark.jvm import class_cache
+from paimon_spark.spark.jvm import java_sources
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.jvm.java_sources import JavaSources
 
@@ -21,7 +21,7 @@ GENERATED = 'public class PaimonMadeHere { public String toString() { return "%s
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(class_cache.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(java_sources.VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 
@@ -59,9 +59,9 @@ def test_nothing_is_kept_without_a_directory(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv(class_cache.VARIABLE, "")
+    monkeypatch.setenv(java_sources.VARIABLE, "")
     assert compiled(spark) > 0
-    monkeypatch.setenv(class_cache.VARIABLE, os.devnull)
+    monkeypatch.setenv(java_sources.VARIABLE, os.devnull)
     assert compiled(spark) > 0
     assert not list(tmp_path.iterdir())
 
@@ -80,23 +80,23 @@ def test_other_sources_another_spark_and_another_java_have_files_of_their_own(fo
     jar.write_bytes(b"1")
     sources = {"A": "class A {}"}
     files = {
-        class_cache.cache_file(sources, str(jar), ("4.1.4", "17")),
-        class_cache.cache_file({"A": "class A { }"}, str(jar), ("4.1.4", "17")),
-        class_cache.cache_file(sources, str(jar), ("4.1.3", "17")),
-        class_cache.cache_file(sources, str(jar), ("4.1.4", "21")),
+        java_sources.cache_file(sources, str(jar), ("4.1.4", "17")),
+        java_sources.cache_file({"A": "class A { }"}, str(jar), ("4.1.4", "17")),
+        java_sources.cache_file(sources, str(jar), ("4.1.3", "17")),
+        java_sources.cache_file(sources, str(jar), ("4.1.4", "21")),
     }
     jar.write_bytes(b"12")
-    assert len(files | {class_cache.cache_file(sources, str(jar), ("4.1.4", "17"))}) == 5
+    assert len(files | {java_sources.cache_file(sources, str(jar), ("4.1.4", "17"))}) == 5
 
 
 def test_the_oldest_files_go(folder: Path) -> None:
     folder.mkdir(mode=0o700)
     for number in range(12):
         file = folder / f"{number}.zip"
-        class_cache.write_classes(file, {"A": b"bytes"})
+        java_sources.write_classes(file, {"A": b"bytes"})
         os.utime(file, (number, number))
-    class_cache.write_classes(folder / "last.zip", {"A": b"bytes"})
+    java_sources.write_classes(folder / "last.zip", {"A": b"bytes"})
     left = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)
     assert [file.name for file in left][-3:] == ["10.zip", "11.zip", "last.zip"]
     assert len(left) == 8
-    assert class_cache.read_classes(left[-1]) == {"A": b"bytes"}
+    assert java_sources.read_classes(left[-1]) == {"A": b"bytes"}

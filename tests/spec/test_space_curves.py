@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_spark.spec.space_curves import Curve, can_be_ordered, curve_keys
+from paimon_spark.maintain.compact.row_order import Curve, can_be_ordered, curve_keys
 
 
 def ranks(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:

@@ -20,6 +20,9 @@ class Clock:
 
     millis = NOON
 
+    def time(self) -> float:
+        return self.millis / 1000
+
     def time_ns(self) -> int:
         return self.millis * 1_000_000
 

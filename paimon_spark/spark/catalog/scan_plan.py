@@ -5,11 +5,12 @@ A scan is planned when it is first asked for its files, on the snapshot of that 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as spark
 
@@ -18,7 +19,6 @@ from paimon_spark.read.metadata_pruning import prune_by_metadata, pruned_metadat
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, describe_source, resolve_source
-from paimon_spark.read.variant_paths import Touched, shown_paths, with_paths
 from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
 from paimon_spark.spark.source.reader import PaimonReader, cores_here
 from paimon_spark.spec import data_types as t
@@ -336,3 +336,34 @@ def metadata_struct(table: FileStoreTable) -> spark.StructType:
             if column.name not in own
         ]
     )
+
+
+Path = tuple[str, ...]
+Touched = Mapping[Path, tuple[Path, ...]]
+"""By the names of a VARIANT, those of the ROWs that it is in first: the paths of its fields that are wanted."""
+
+
+def touched_paths(answer: str) -> dict[Path, tuple[Path, ...]]:
+    """The paths that a query touches, of JSON: pairs of names and paths."""
+    given: list[Any] = json.loads(answer)
+    return {tuple(names): tuple(sorted({tuple(path) for path in paths})) for names, paths in given}
+
+
+def with_paths(columns: Iterable[t.DataField], touched: Touched) -> list[t.DataField]:
+    """Columns of a read whose VARIANTs say which paths are wanted."""
+    return [replace(column, type=_with_paths(column.type, (column.name,), touched)) for column in columns]
+
+
+def _with_paths(kind: t.DataType, names: Path, touched: Touched) -> t.DataType:
+    match kind:
+        case t.VariantType() if names in touched:
+            return replace(kind, paths=touched[names])
+        case t.RowType():
+            inner = [replace(f, type=_with_paths(f.type, (*names, f.name), touched)) for f in kind.fields]
+            return replace(kind, fields=tuple(inner))
+    return kind
+
+
+def shown_paths(touched: Touched) -> str:
+    """For EXPLAIN: the paths of each column."""
+    return ", ".join(f"{'.'.join(names)}=[{', '.join('.'.join(path) for path in touched[names])}]" for names in touched)

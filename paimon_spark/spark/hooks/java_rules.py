@@ -24,7 +24,7 @@
 `install_format_        An overwrite of the written partitions of a format table becomes one by an option.
 overwrites`
 `install_view_columns`  Spark keeps names by which it finds the columns of a view in its query; Paimon keeps none.
-`VARIANT_PATHS`         Scans are given which paths of VARIANT columns a query touches (`read.variant_paths`).
+`VARIANT_PATHS`         Scans are given which paths of VARIANT columns a query touches (`catalog.scan_plan`).
 ======================= ===============================================================================================
 """
 

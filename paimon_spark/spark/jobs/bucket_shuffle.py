@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from paimon_spark.maintain.compact.row_order import RowOrder, clusters_writes
+from paimon_spark.maintain.compact.row_order import Curve, RowOrder, clusters_writes
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow, numbered
@@ -30,7 +30,6 @@ from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.spec.space_curves import Curve
 from paimon_spark.write.packed_rows import TASK
 from paimon_spark.write.plan import WritePlan, plan_write
 

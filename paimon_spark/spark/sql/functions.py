@@ -21,14 +21,14 @@ from paimon_spark.spark.columns.types import from_spark_struct, to_spark_type
 from paimon_spark.spark.session.plain_methods import plain
 from paimon_spark.spark.sql.procedures.procedure import ResultColumn
 from paimon_spark.spark.sql.warehouses import analysis_error, is_temporary_view, quoted, schema_not_found
-from paimon_spark.spark.statements.cursor import Cursor
-from paimon_spark.spark.statements.function_statements import (
+from paimon_spark.spark.statements.catalog_statements import (
     FunctionCall,
     FunctionStatement,
     calls_in,
     with_names,
     with_qualifier,
 )
+from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.function import Function, check_function_name, sql_definition
 from paimon_spark.spec.schema import assign_field_ids

@@ -18,7 +18,7 @@ from paimon_spark.errors import SchemaError, UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted, schema_not_found, table_not_found
-from paimon_spark.spark.statements.view_statements import ViewStatement
+from paimon_spark.spark.statements.catalog_statements import ViewStatement
 from paimon_spark.spec.sql_text import matching, quoted_name
 from paimon_spark.spec.view import View, ViewChange, new_view
 from paimon_spark.table.catalog_views import (

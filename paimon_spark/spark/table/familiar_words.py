@@ -16,9 +16,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from paimon_spark.spark.table.compaction import Compaction
-from paimon_spark.spark.table.expiry import Expiry
 from paimon_spark.spark.table.handle import TablePart
+from paimon_spark.spark.table.upkeep import Compaction, Expiry
 from paimon_spark.table.system.definition import local_time
 
 if TYPE_CHECKING:

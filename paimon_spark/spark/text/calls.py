@@ -9,7 +9,6 @@ from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import SchemaError, TableNotFoundError
 from paimon_spark.spark.source.source_options import refuse_system_table
-from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement, run_analyze_statement
 from paimon_spark.spark.sql.procedures.procedure import (
     Argument,
     CallContext,
@@ -20,7 +19,13 @@ from paimon_spark.spark.sql.procedures.procedure import (
     argument_warehouse,
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure
-from paimon_spark.spark.sql.procedures.tag_statements import TagStatement, parse_tag_statement, run_tag_statement
+from paimon_spark.spark.sql.procedures.statement_procedures import (
+    TagStatement,
+    parse_analyze_statement,
+    parse_tag_statement,
+    run_analyze_statement,
+    run_tag_statement,
+)
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
     analysis_error,

@@ -31,8 +31,8 @@ from paimon_spark.spark.sql.functions import (
     whole_body,
 )
 from paimon_spark.spark.sql.warehouses import SPARK_CATALOG, Warehouses, unknown_warehouse
+from paimon_spark.spark.statements.catalog_statements import calls_in, with_names, with_qualifier
 from paimon_spark.spark.statements.cursor import Cursor
-from paimon_spark.spark.statements.function_statements import calls_in, with_names, with_qualifier
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.catalog_views import find_function, keeps_functions

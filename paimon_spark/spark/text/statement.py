@@ -29,12 +29,11 @@ from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
 from paimon_spark.spark.text.function_calls import drop_made, with_functions
-from paimon_spark.spark.text.functions import FUNCTION_WORDS, run_function
 from paimon_spark.spark.text.inserts import empty, run_insert, target, written_table
 from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Scans, names_ours, run_query, with_temporary_views, write_options
-from paimon_spark.spark.text.views import VIEW_WORDS, run_view
+from paimon_spark.spark.text.views import FUNCTION_WORDS, VIEW_WORDS, run_function, run_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,7 +27,7 @@ import org.apache.spark.sql.types.VariantType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * An optimizer rule: a scan of ours is given which paths of its VARIANT columns a query touches (`read/variant_paths.py`).
+ * An optimizer rule: a scan of ours is given which paths of its VARIANT columns a query touches (`spark/catalog/scan_plan.py`).
  *
  * Spark's own rule (PushVariantIntoScan) knows only its file sources, or lets a source read all columns. The scan answers
  * with another one that reads less. Its values have at least what the paths need, so the query stays as it is.

@@ -13,7 +13,6 @@ from paimon_spark.spark.jobs.migrate_job import (
     table_source,
 )
 from paimon_spark.spark.source.source_options import refuse_system_table
-from paimon_spark.spark.sql.procedures.compact import scope_argument
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
     INT,
@@ -26,6 +25,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     options_argument,
     procedure,
 )
+from paimon_spark.spark.sql.procedures.upkeep import scope_argument
 
 
 @procedure(

@@ -7,18 +7,7 @@ from types import ModuleType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql import foreign_statements
-from paimon_spark.spark.sql.procedures import (
-    analyze,
-    compact,
-    copies,
-    copy_procedures,
-    describe_partition,
-    expire,
-    repairs,
-    tag_statements,
-    tags,
-    view_procedures,
-)
+from paimon_spark.spark.sql.procedures import copies, statement_procedures, tags, upkeep
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
@@ -31,10 +20,7 @@ _DELETING = frozenset(
         *("delete_branch", "fast_forward", "rollback", "rollback_to_timestamp", "rollback_to_watermark"),
     }
 )
-_MODULES = (
-    *(tags, expire, repairs, compact, copies, tag_statements, analyze, describe_partition, view_procedures),
-    *(copy_procedures, foreign_statements),
-)
+_MODULES = (tags, upkeep, copies, statement_procedures, foreign_statements)
 """Whose procedures there are."""
 
 

@@ -1,0 +1,506 @@
+"""Statements of a classic session that run as procedures that no list shows; and `alter_view_dialect`.
+
+They are about views and functions of catalogs, COPY INTO, ``DESCRIBE … PARTITION``, ``ANALYZE TABLE`` and tags.
+DESCRIBE equals the official connector's ``PaimonDescribeTableExec``: the table's description, then the partition, then
+the columns that are NOT NULL. The grammar of what is read here, that of tags as in Java's ``PaimonSqlExtensions.g4``::
+
+    ANALYZE TABLE t COMPUTE STATISTICS [FOR COLUMNS a, b | FOR ALL COLUMNS]
+    ALTER TABLE t CREATE [OR REPLACE] TAG [IF NOT EXISTS] x [AS OF VERSION n] [RETAIN n DAYS|HOURS|MINUTES]
+    ALTER TABLE t REPLACE TAG x [AS OF VERSION n] [RETAIN n DAYS|HOURS|MINUTES]
+    ALTER TABLE t DELETE TAG [IF EXISTS] x
+    ALTER TABLE t RENAME TAG x TO y
+    SHOW TAGS t
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.errors import AnalysisException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.maintain.refs import tags
+from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.jobs.analyze import analyze
+from paimon_spark.spark.session.pyspark_members import analyzed_text, java_state
+from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
+from paimon_spark.spark.sql.functions import (
+    FUNCTION_COLUMNS,
+    FunctionContext,
+    Surroundings,
+    is_spark_function,
+    run_function_statement,
+    temporary_views_in,
+)
+from paimon_spark.spark.sql.procedures.procedure import (
+    BOOLEAN,
+    STATEMENT,
+    TABLE,
+    Argument,
+    Arguments,
+    CallContext,
+    Procedure,
+    ResultColumn,
+    Rows,
+    procedure,
+    statement_argument,
+)
+from paimon_spark.spark.sql.table_descriptions import Row, partition_text, table_struct
+from paimon_spark.spark.sql.table_partitions import partition_counts
+from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
+from paimon_spark.spark.sql.warehouses import quoted, table_not_found
+from paimon_spark.spark.statements.catalog_statements import (
+    FunctionStatement,
+    ViewStatement,
+    parse_function_statement,
+    parse_view_statement,
+)
+from paimon_spark.spark.statements.copy_statements import CopyIntoLocation, CopyIntoTable, is_copy, read_copy
+from paimon_spark.spark.statements.cursor import Cursor, Kind, read_statement, split_name
+from paimon_spark.spec.sql_text import quoted_name, spark_literal
+from paimon_spark.spec.view import SPARK_DIALECT, ViewChange
+from paimon_spark.table.catalog_views import alter_view, find_view
+from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+_TEMPORARY = re.compile(r"(?:^|[ +:-])View \(`((?:[^`]|``)+)`,", re.MULTILINE)
+"""In an analysed plan; the name of a view that stays has several parts."""
+_NEEDS_QUERY = ("add", "update")
+_VIEWS = "Statements about views of Paimon's catalogs."
+_FUNCTIONS = "Statements about functions of Paimon's catalogs."
+
+
+def _view_procedure(action: str) -> str:
+    return f"__view_{action.lower().replace(' ', '_')}" if action in VIEW_COLUMNS else "__view"
+
+
+def view_call(statement: ViewStatement) -> str:
+    """The name of the procedure that runs a statement; its argument is the text."""
+    return _view_procedure(statement.action)
+
+
+def function_call(statement: FunctionStatement) -> str:
+    """The name of the procedure that runs a statement; its argument is the text."""
+    return f"__function_{statement.action.lower()}" if statement.action in FUNCTION_COLUMNS else "__function"
+
+
+class _Named(NamedTuple):
+    """What a statement is about, and where the session is."""
+
+    catalog: str
+    database: str
+    name: str
+    current: tuple[str, str]
+
+
+def _named(context: CallContext, catalog: str, given: tuple[str, ...], *, is_database: bool = False) -> _Named:
+    spark = context.spark
+    current = (str(spark.catalog.currentCatalog()), str(spark.catalog.currentDatabase()))
+    parts = given[1:] if given[:1] == (catalog,) and len(given) > 1 else given
+    above, name = (parts, "") if is_database else (parts[:-1], parts[-1])
+    if len(above) > 1:
+        raise table_not_found(given)
+    database = above[0] if above else current[1] if current[0] == catalog else DEFAULT_DATABASE
+    return _Named(catalog, database, name, current)
+
+
+def _answered(run: Callable[[], Rows]) -> Rows:
+    """What a statement shows; errors that are made here are Paimon's, since Java has no such exception to show."""
+    try:
+        return run()
+    except CapturedException:
+        raise
+    except AnalysisException as error:
+        kind = TableNotFoundError if "NOT_FOUND" in (error.getCondition() or "") else SchemaError
+        raise kind(str(error)) from None
+
+
+def _run_view(context: CallContext, arguments: Arguments) -> Rows:
+    statement = statement_argument(arguments, parse_view_statement, "statement about views")
+    spark = context.spark
+    named = _named(context, arguments["catalog"], statement.name, is_database=statement.action == "SHOW")
+    schema_of, views_in = lambda query: spark.sql(query).schema, partial(_temporary_views, spark)
+    found = ViewContext(context.warehouse(), *named, schema_of, views_in)
+    return _answered(partial(run_view_statement, found, statement))
+
+
+def _run_function(context: CallContext, arguments: Arguments) -> Rows:
+    statement = statement_argument(arguments, parse_function_statement, "statement about functions")
+    spark = context.spark
+    registered = java_state(spark).catalogManager().isCatalogRegistered
+    around = Surroundings(context.warehouse(), registered, partial(is_spark_function, spark))
+    named = _named(context, arguments["catalog"], statement.name)
+    views_in = partial(temporary_views_in, spark)
+    found = FunctionContext(*named, spark.sql, lambda body, _is_query: body, views_in, around)
+    return _answered(partial(run_function_statement, found, statement))
+
+
+def _temporary_views(spark: SparkSession, query: str) -> list[str]:
+    return sorted(set(_TEMPORARY.findall(analyzed_text(spark.sql(query)))))
+
+
+@procedure(
+    "Adds, updates or drops the query that a view has for an engine (default spark).",
+    (Argument("view", required=True), Argument("action", required=True), Argument("engine"), Argument("query")),
+)
+def _alter_view_dialect(context: CallContext, arguments: Arguments) -> None:
+    name = context.named(arguments["view"])
+    action, query = arguments["action"], arguments["query"]
+    dialect = (arguments["engine"] or "").strip() or SPARK_DIALECT
+    if action not in (*_NEEDS_QUERY, "drop"):
+        raise OptionError(f"Unsupported action: {action}. It is one of add, update, drop.")
+    if action in _NEEDS_QUERY and not (query or "").strip():
+        raise OptionError(f"query is required for {action} action.")
+    catalog = context.warehouse()
+    if find_view(catalog, name.database, name.table) is None:
+        raise table_not_found(split_name(arguments["view"]))
+    value = query if action in _NEEDS_QUERY else None
+    alter_view(catalog, name.database, name.table, [ViewChange(f"{action}Dialect", dialect, value)])
+
+
+_ARGUMENTS = (STATEMENT, Argument("catalog", required=True))
+VIEW_PROCEDURES = (
+    Procedure("__view", _ARGUMENTS, (), _run_view, _VIEWS),
+    *(
+        Procedure(_view_procedure(action), _ARGUMENTS, columns, _run_view, _VIEWS)
+        for action, columns in VIEW_COLUMNS.items()
+    ),
+)
+FUNCTION_PROCEDURES = (
+    Procedure("__function", _ARGUMENTS, (), _run_function, _FUNCTIONS),
+    Procedure("__function_describe", _ARGUMENTS, FUNCTION_COLUMNS["DESCRIBE"], _run_function, _FUNCTIONS),
+)
+
+
+_INTO_TABLE, _INTO_LOCATION = "__copy_into_table", "__copy_into_location"
+_COPY = "COPY INTO."
+
+
+def copy_call(cursor: Cursor) -> str:
+    """The name of the procedure that runs a COPY INTO; its argument is the text."""
+    return _INTO_LOCATION if copies_out(cursor) else _INTO_TABLE
+
+
+def copies_out(cursor: Cursor) -> bool:
+    """Whether a COPY INTO writes files."""
+    return cursor.tokens[2].kind is Kind.STRING
+
+
+def _copy_statement(text: str) -> CopyIntoTable | CopyIntoLocation:
+    cursor = Cursor.of(text)
+    if cursor is None or not is_copy(cursor):
+        raise PaimonError(f"This is no COPY INTO: {text}")
+    return read_copy(cursor)
+
+
+def _into_table(context: CallContext, statement: CopyIntoTable) -> Rows:
+    name = quoted(statement.table)
+
+    def append(rows: DataFrame) -> None:
+        rows.writeTo(name).append()
+
+    return copy_into_table(context.spark, context.table(name), statement, append)
+
+
+def _into_location(context: CallContext, statement: CopyIntoLocation) -> Rows:
+    return copy_into_location(context.spark.sql(statement.query), statement)
+
+
+def _run_copy(run: Callable[[CallContext, Any], Rows], context: CallContext, arguments: Arguments) -> Rows:
+    try:
+        return run(context, _copy_statement(arguments["statement"]))
+    except CapturedException:
+        raise
+    except AnalysisException as error:  # made here: Java has no such exception to show
+        raise PaimonError(str(error)) from None
+
+
+COPY_INTO_PROCEDURES = (
+    Procedure(_INTO_TABLE, (STATEMENT,), LOADED, partial(_run_copy, _into_table), _COPY),
+    Procedure(_INTO_LOCATION, (STATEMENT,), WRITTEN, partial(_run_copy, _into_location), _COPY),
+)
+
+
+DESCRIBE_PARTITION = "__describe_partition"
+DESCRIPTION_COLUMNS = (
+    ResultColumn("col_name", nullable=False),
+    ResultColumn("data_type", nullable=False),
+    ResultColumn("comment"),
+)
+"""The columns of what DESCRIBE shows."""
+
+
+def described_partition(
+    table: FileStoreTable, name: Sequence[str], values: Mapping[str, Any], *, extended: bool
+) -> list[Row]:
+    """Return what DESCRIBE shows of a partition behind the description of its table.
+
+    Args:
+        table: the table.
+        name: its whole name.
+        values: of the partition, by column.
+        extended: whether EXTENDED or FORMATTED is given.
+
+    Raises:
+        PaimonError: not all partition columns are given, or there is no such partition.
+    """
+    keys = table.schema.partition_keys
+    if set(values) != set(keys):
+        raise PaimonError(
+            f"[PARTITIONS_NOT_FOUND] Partition spec is invalid. The spec ({', '.join(values)}) must match the "
+            f"partition spec ({', '.join(keys)}) defined in table {quoted(name)}."
+        )
+    values = {key: values[key] for key in keys}
+    shown = partition_text(table, values).replace("/", ", ")
+    counts = partition_counts(table, values)
+    if counts is None:
+        raise PaimonError(
+            f"[PARTITIONS_NOT_FOUND] The partition(s) PARTITION ({shown}) cannot be found in table {quoted(name)}."
+        )
+    if not extended:
+        return []
+    created = datetime.fromtimestamp(counts["lastFileCreationTime"] // 1000).astimezone()
+    parameters = ", ".join(f"{key}={value}" for key, value in counts.items())
+    rows: list[Row] = [
+        ("", "", ""),
+        ("# Detailed Partition Information", "", ""),
+        ("Database", name[-2], ""),
+        ("Table", name[-1], ""),
+        ("Partition Values", f"[{shown}]", ""),
+        ("Partition Parameters", f"{{{parameters}}}", ""),
+        ("Created Time", f"{created:%a %b %d %H:%M:%S %Z %Y}", ""),
+        ("Last Access", "UNKNOWN", ""),
+        ("Partition Statistics", f"{counts['fileSizeInBytes']} bytes, {counts['recordCount']} rows", ""),
+        ("", "", ""),
+    ]
+    required = [field for field in table_struct(table).fields if not field.nullable]
+    if required:
+        rows.append(("# Column Not Null", "", ""))
+        rows += [(field.name, field.dataType.simpleString(), "NOT NULL") for field in required]
+    return rows
+
+
+@procedure(
+    "DESCRIBE TABLE … PARTITION of Paimon's tables.",
+    (TABLE, Argument("partition", required=True), Argument("extended", BOOLEAN, required=True)),
+    result=DESCRIPTION_COLUMNS,
+    name=DESCRIBE_PARTITION,
+)
+def _describe(context: CallContext, arguments: Arguments) -> Rows:
+    name = context.named(arguments["table"])
+    table = name.load()
+    extended = "EXTENDED " if arguments["extended"] else ""
+    shown = context.spark.sql(f"DESCRIBE TABLE {extended}{'.'.join(map(quoted_name, name.parts))}")
+    values = _typed(context.spark, table, json.loads(arguments["partition"]))
+    rows = described_partition(table, name.parts, values, extended=arguments["extended"])
+    return [*map(tuple, shown.collect()), *rows]
+
+
+def _typed(spark: SparkSession, table: FileStoreTable, given: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the values that a PARTITION clause has as texts in the types of the columns; Spark casts them."""
+    fields = {field.name.lower(): field for field in table.schema.partition_fields}
+    columns = {name: fields.get(name.lower()) for name in given}
+    if not given or None in columns.values():
+        return dict(given)
+    casts = [
+        f"CAST({'NULL' if given[name] is None else spark_literal(given[name])} AS "
+        f"{to_spark_type(field.type).simpleString()})"
+        for name, field in columns.items()
+        if field is not None
+    ]
+    row = spark.sql(f"SELECT {', '.join(casts)}").collect()[0]
+    return {field.name: value for field, value in zip(columns.values(), row, strict=True) if field is not None}
+
+
+ANALYZE = "__analyze"
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeStatement:
+    """ANALYZE TABLE of one table."""
+
+    table: tuple[str, ...]
+    """The parts of the table's name."""
+    columns: tuple[str, ...] = ()
+    all_columns: bool = False
+    refusal: str | None = None
+    """Why it cannot be run, in Java's words."""
+
+    @property
+    def procedure(self) -> str:
+        """The name of the procedure that runs it."""
+        return ANALYZE
+
+
+def parse_analyze_statement(text: str | Cursor) -> AnalyzeStatement | None:
+    """Read an ANALYZE TABLE; None where the text is anything else, or breaks the grammar."""
+    return read_statement(text, _analyze_statement)
+
+
+def _analyze_statement(cursor: Cursor) -> AnalyzeStatement | None:
+    if not cursor.take("ANALYZE", "TABLE"):
+        return None
+    table = cursor.name()
+    if cursor.take("PARTITION"):
+        return AnalyzeStatement(table, refusal="Analyze table partition is not supported: analyze the whole table.")
+    cursor.expect("COMPUTE", "STATISTICS")
+    if cursor.take("NOSCAN"):
+        return AnalyzeStatement(table, refusal="NOSCAN is ineffective with paimon: leave it out.")
+    statement = AnalyzeStatement(table)
+    if cursor.take("FOR", "ALL", "COLUMNS"):
+        statement = AnalyzeStatement(table, all_columns=True)
+    elif cursor.take("FOR", "COLUMNS"):
+        names = [cursor.identifier()]
+        while cursor.take(","):
+            names.append(cursor.identifier())
+        statement = AnalyzeStatement(table, tuple(names))
+    cursor.finish()
+    return statement
+
+
+def run_analyze_statement(spark: SparkSession, table: FileStoreTable, statement: AnalyzeStatement) -> int | None:
+    """Do what a statement says; return the id of the new snapshot.
+
+    Raises:
+        UnsupportedError: it asks for what Paimon's tables do not have.
+        OptionError: it names a column that the table does not have.
+    """
+    if statement.refusal is not None:
+        raise UnsupportedError(statement.refusal)
+    return analyze(spark, table, statement.columns, all_columns=statement.all_columns)
+
+
+@procedure("ANALYZE TABLE of Paimon's tables.", (STATEMENT,), result=(), name=ANALYZE)
+def _analyze(context: CallContext, arguments: Arguments) -> None:
+    statement = statement_argument(arguments, parse_analyze_statement, "ANALYZE TABLE")
+    run_analyze_statement(context.spark, context.table(quoted(statement.table)), statement)
+
+
+ALTER_TAGS = "__alter_tags"
+SHOW_TAGS = "__show_tags"
+DESCRIPTION = "Paimon's own statements about tags."
+_UNITS = {"DAYS": timedelta(days=1), "HOURS": timedelta(hours=1), "MINUTES": timedelta(minutes=1)}
+
+
+@dataclass(frozen=True, slots=True)
+class TagStatement:
+    """One statement about tags."""
+
+    action: str
+    """CREATE, CREATE OR REPLACE, REPLACE, DELETE, RENAME or SHOW."""
+    table: tuple[str, ...]
+    """The parts of the table's name."""
+    tag: str = ""
+    new_name: str = ""
+    snapshot_id: int | None = None
+    time_retained: timedelta | None = None
+    tolerant: bool = False
+    """IF NOT EXISTS, IF EXISTS."""
+
+    @property
+    def procedure(self) -> str:
+        """The name of the procedure that runs it."""
+        return SHOW_TAGS if self.action == "SHOW" else ALTER_TAGS
+
+
+def parse_tag_statement(text: str | Cursor) -> TagStatement | None:
+    """Read a statement about tags; None where the text is anything else, or breaks the grammar."""
+    return read_statement(text, _tag_statement)
+
+
+def _tag_statement(cursor: Cursor) -> TagStatement | None:
+    if cursor.take("SHOW", "TAGS"):
+        statement: TagStatement | None = TagStatement("SHOW", cursor.name())
+    else:
+        statement = _alter(cursor) if cursor.take("ALTER", "TABLE") else None
+    if statement is not None:
+        cursor.finish()
+    return statement
+
+
+def _alter(cursor: Cursor) -> TagStatement | None:
+    table = cursor.name()
+    if cursor.take("CREATE", "OR", "REPLACE", "TAG"):
+        return _with_options(cursor, TagStatement("CREATE OR REPLACE", table))
+    if cursor.take("CREATE", "TAG"):
+        tolerant = cursor.take("IF", "NOT", "EXISTS")
+        return _with_options(cursor, TagStatement("CREATE", table, tolerant=tolerant))
+    if cursor.take("REPLACE", "TAG"):
+        return _with_options(cursor, TagStatement("REPLACE", table))
+    if cursor.take("DELETE", "TAG"):
+        tolerant = cursor.take("IF", "EXISTS")
+        return TagStatement("DELETE", table, _tag(cursor), tolerant=tolerant)
+    if cursor.take("RENAME", "TAG"):
+        tag = _tag(cursor)
+        cursor.expect("TO")
+        return TagStatement("RENAME", table, tag, _tag(cursor))
+    return None
+
+
+def _tag(cursor: Cursor) -> str:
+    """The name of a tag; one of digits alone is refused later, by a sentence of its own."""
+    token = cursor.peek()
+    return str(cursor.number()) if token is not None and token.kind is Kind.NUMBER else cursor.identifier()
+
+
+def _with_options(cursor: Cursor, statement: TagStatement) -> TagStatement:
+    tag, snapshot_id, retained = _tag(cursor), None, None
+    if cursor.take("AS", "OF", "VERSION"):
+        snapshot_id = cursor.number()
+    if cursor.take("RETAIN"):
+        count = cursor.number()
+        unit = _UNITS.get(cursor.take_any(*_UNITS) or "")
+        if unit is None or count > timedelta.max // unit:
+            cursor.fail("DAYS, HOURS or MINUTES are expected, and not too many")
+        retained = count * unit
+    return replace(statement, tag=tag, snapshot_id=snapshot_id, time_retained=retained)
+
+
+def run_tag_statement(table: FileStoreTable, statement: TagStatement) -> None:
+    """Do what a statement other than SHOW TAGS says.
+
+    Raises:
+        SnapshotNotFoundError: a tag or snapshot it names does not exist.
+        PaimonError: the tag exists already, or its name is not allowed.
+    """
+    tag, snapshot_id, retained = statement.tag, statement.snapshot_id, statement.time_retained
+    action = statement.action
+    if action == "CREATE OR REPLACE":
+        action = "REPLACE" if table.tags.exists(tag) else "CREATE"
+    match action:
+        case "CREATE":
+            tolerant = statement.tolerant
+            tags.create_tag(table, tag, snapshot_id=snapshot_id, time_retained=retained, ignore_if_exists=tolerant)
+        case "REPLACE":
+            tags.replace_tag(table, tag, snapshot_id=snapshot_id, time_retained=retained)
+        case "DELETE":
+            tags.delete_tags(table, tag, ignore_if_missing=True)  # Java: no error, with IF EXISTS or without it
+        case "RENAME":
+            tags.rename_tag(table, tag, statement.new_name)
+
+
+def _given_tag_statement(arguments: Arguments) -> TagStatement:
+    return statement_argument(arguments, parse_tag_statement, "statement about tags")
+
+
+@procedure(DESCRIPTION, (STATEMENT,), result=(), name=ALTER_TAGS)
+def _alter_tags(context: CallContext, arguments: Arguments) -> None:
+    statement = _given_tag_statement(arguments)
+    run_tag_statement(context.table(quoted(statement.table)), statement)
+
+
+@procedure(DESCRIPTION, (STATEMENT,), result=(ResultColumn("tag", nullable=False),), name=SHOW_TAGS)
+def _show_tags(context: CallContext, arguments: Arguments) -> Rows:
+    table = context.table(quoted(_given_tag_statement(arguments).table))
+    return [(name,) for name in table.tags.names()]
