@@ -26,7 +26,8 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.row_selection import masked, selected_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.file_names import is_blob_file, is_vector_file
-from paimon_spark.storage.blob_format import PLACEHOLDER, BlobReader, Longs, descriptors, portions
+from paimon_spark.storage.blob_descriptor import Longs
+from paimon_spark.storage.blob_format import PLACEHOLDER, BlobReader, descriptors, portions
 from paimon_spark.storage.formats import open_blob_file
 
 if TYPE_CHECKING:
