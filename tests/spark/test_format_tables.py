@@ -39,6 +39,13 @@ def run(request: pytest.FixtureRequest, session: SparkSession) -> Iterator[Run]:
     yield from run_in_database(session, request.param, "r.f")
 
 
+@pytest.fixture
+def run_of_format(session: SparkSession, kept_by: dict[str, str], name: str) -> Iterator[Run]:
+    """Runs statements by one of the fronts: each format by both, one in each kind of catalog."""
+    front = FRONTS[(FORMATS.index(name) + (kept_by["metastore"] == "hive")) % len(FRONTS)]
+    yield from run_in_database(session, front, "r.f")
+
+
 def rows(run: Run, text: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in run(text).collect())
 
@@ -49,7 +56,8 @@ def location(run: Run, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_table_without_partitions(run: Run, name: str) -> None:
+def test_a_table_without_partitions(run_of_format: Run, name: str) -> None:
+    run = run_of_format
     run(f"CREATE TABLE r.f.t (id INT, name STRING, value DOUBLE) USING {name}")
     assert rows(run, "SELECT * FROM r.f.t") == []
     run("INSERT INTO r.f.t VALUES (1, 'a', 0.5), (2, 'b', 1.5)")
@@ -65,7 +73,8 @@ def test_a_table_without_partitions(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_table_with_partitions(run: Run, name: str, session: SparkSession) -> None:
+def test_a_table_with_partitions(run_of_format: Run, name: str, session: SparkSession) -> None:
+    run = run_of_format
     run(f"CREATE TABLE r.f.t (id INT, day DATE, v STRING, p INT) USING {name} PARTITIONED BY (day, p)")
     assert rows(run, "SELECT id, p FROM r.f.t WHERE p = 1") == []
     columns = "(id, day, v, p)"  # in Hive's metastore the columns of partitions are the last ones
