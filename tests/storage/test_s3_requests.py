@@ -17,6 +17,7 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.superseded_rows import has_key_twice
 from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spark.jobs.keyed_merges import overlapping_files
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import FileIO
@@ -24,7 +25,6 @@ from paimon_spark.storage.store_requests import KEPT, KeptFiles
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
-from paimon_spark.write.unique_keys import overlapping_files
 from tests.support.s3_server import BUCKET, requests_of, s3_server
 
 ROOT = f"s3a://{BUCKET}/wh"

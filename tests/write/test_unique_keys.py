@@ -7,12 +7,12 @@ import pytest
 
 from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.superseded_rows import has_key_twice
+from paimon_spark.spark.jobs.keyed_merges import merged_rows, overlapping_files
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import create_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
-from paimon_spark.write.unique_keys import merged_rows, overlapping_files
 
 
 @pytest.mark.parametrize(

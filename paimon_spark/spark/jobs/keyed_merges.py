@@ -2,11 +2,16 @@
 
 Only the source passes through Spark, with what each clause would make of its rows. The rows of the target are not
 joined, shuffled or sorted: a task reads their keys, and of those that are matched the columns that stay.
+
+Whether the rows of a write had each key once, by what its tasks wrote. Runs on the driver; no file is opened.
+
+A bucket's buffer merges rows of equal keys before it writes them: then fewer rows come out than went in. Two flushes of
+a bucket may hold the same key only where their key ranges meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +22,7 @@ import pyarrow.compute as pc
 from paimon_spark.memory import note_freed
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark, conversion
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.packed_rows import mapping_of, unpack_rows
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from paimon_spark.read.key_lookup import KeyLookup
+    from paimon_spark.spec.data_types import DataType
+    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.write.message import TaskMessage
     from paimon_spark.write.plan import WritePlan
@@ -192,3 +200,37 @@ def _numbers(rows: pa.Table, name: str) -> npt.NDArray[np.int8]:
 def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     convert = conversion(column.type, kind)
     return column if convert is None else pa.chunked_array([convert(part) for part in column.chunks], kind)
+
+
+def merged_rows(messages: Sequence[TaskMessage]) -> bool:
+    """Whether a buffer merged rows of equal keys: then some key came twice.
+
+    Args:
+        messages: of all tasks of a write to a table with keys whose rows of one key come to one bucket.
+    """
+    written = sum(file.row_count for message in messages for part in message.messages for file in part.new_files)
+    return sum(message.rows for message in messages) != written
+
+
+def overlapping_files(
+    schema: TableSchema, messages: Sequence[TaskMessage]
+) -> dict[tuple[bytes, int], list[DataFileMeta]]:
+    """The new files of each bucket, by partition bytes and bucket, in which the key ranges of two files meet.
+
+    Args:
+        schema: of a table with keys.
+        messages: of all tasks.
+    """
+    buckets: dict[tuple[bytes, int], list[DataFileMeta]] = {}
+    for message in messages:
+        for part in message.messages:
+            buckets.setdefault((part.partition, part.bucket), []).extend(part.new_files)
+    types = [schema.field(name).type for name in schema.trimmed_primary_keys]
+    return {bucket: files for bucket, files in buckets.items() if len(files) > 1 and not _are_apart(files, types)}
+
+
+def _are_apart(files: Sequence[DataFileMeta], types: Sequence[DataType]) -> bool:
+    keys = [file.min_key for file in files] + [file.max_key for file in files]
+    low, high = np.split(key_ranks(keys, types), 2)
+    order = np.argsort(low)
+    return bool(np.all(low[order][1:] > high[order][:-1]))

@@ -36,7 +36,14 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_nam
 from paimon_spark.read.superseded_rows import has_key_twice
 from paimon_spark.spark.columns.merge_schema import merge_schema, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct, to_spark_type
-from paimon_spark.spark.jobs.keyed_merges import MATCHED, NOT_MATCHED, KeyedMerge, MergedColumn
+from paimon_spark.spark.jobs.keyed_merges import (
+    MATCHED,
+    NOT_MATCHED,
+    KeyedMerge,
+    MergedColumn,
+    merged_rows,
+    overlapping_files,
+)
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_columns, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.session.session_options import merge_rules
@@ -61,7 +68,6 @@ from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.unique_keys import merged_rows, overlapping_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
