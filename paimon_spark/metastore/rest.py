@@ -11,7 +11,8 @@ from paimon_spark.errors import CatalogServerError, OptionError, PaimonError, Sc
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
 from paimon_spark.metastore.rest_client import RestClient
 from paimon_spark.metastore.rest_files import TokenFileIO
-from paimon_spark.metastore.rest_table import QUERY_AUTH, Served, ServedTable, catalog_root, object_name, schema_json
+from paimon_spark.metastore.rest_table import Served, ServedTable, catalog_root, object_name, schema_json
+from paimon_spark.options import GOVERNED
 from paimon_spark.spec.function import Function
 from paimon_spark.spec.view import View, ViewChange
 
@@ -305,10 +306,10 @@ class RestHome(TableHome):
             served.is_external,
         )
         schema = served.schema
-        if schema.options.get(QUERY_AUTH, "").strip().lower() == "true":
+        if schema.options.get(GOVERNED, "").strip().lower() == "true":
             table = replace(table, is_governed=True)
             table.check_free_of_limits()
-            schema = schema.with_options({**schema.options, QUERY_AUTH: "false"})
+            schema = schema.with_options({**schema.options, GOVERNED: "false"})
         options = dict(client.options)
         if options.get(_DATA_TOKEN, "").strip().lower() == "true":
             return Found(table, served.path, schema, options, TokenFileIO(table))

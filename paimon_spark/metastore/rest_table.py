@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from paimon_spark.errors import CatalogServerError, CorruptTableError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.metastore.metastore import TableHome
+from paimon_spark.options import GOVERNED
 from paimon_spark.spec.data_types import walk_fields
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 SCHEME = "rest://"
 MAIN = "main"
-QUERY_AUTH = "query-auth.enabled"
 _LIMITS = {"filter": "rows", "columnMasking": "values"}
 _WITHIN = ("SNAPSHOT", "TAG", "BRANCH", "COLUMN")
 """What a server may miss of a table that it has; any other 404 says that it does not have the table, as in Java."""
@@ -218,7 +218,7 @@ class ServedTable(TableHome):
         hidden = [what for limit, what in _LIMITS.items() if answer.get(limit)]
         if hidden:
             raise UnsupportedError(
-                f"Table {self._name('')} is governed ('{QUERY_AUTH}'), and its REST catalog hides "
+                f"Table {self._name('')} is governed ('{GOVERNED}'), and its REST catalog hides "
                 f"{' and '.join(hidden)} of it from you, which is not supported. Read it with the official connector, "
                 "or ask for the right to read all of it."
             )

@@ -10,7 +10,15 @@ from paimon_spark.options.option import (
     parse_duration,
     parse_memory_size,
 )
-from paimon_spark.options.refusal import accept_given, accept_stored, log_ignored, refuse
+from paimon_spark.options.refusal import (
+    GOVERNED,
+    accept_given,
+    accept_stored,
+    log_ignored,
+    refuse,
+    refuse_without_server,
+    without_governing,
+)
 from paimon_spark.options.registry import (
     METASTORE_OPTIONS,
     OPTIONS,
@@ -24,6 +32,7 @@ from paimon_spark.options.registry import (
 )
 
 __all__ = [
+    "GOVERNED",
     "METASTORE_OPTIONS",
     "OPTIONS",
     "PATTERNS",
@@ -44,6 +53,8 @@ __all__ = [
     "parse_memory_size",
     "reaching_options",
     "refuse",
+    "refuse_without_server",
     "unknown_option_error",
     "with_scope",
+    "without_governing",
 ]

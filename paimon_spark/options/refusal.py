@@ -15,6 +15,7 @@ _MOST_LINES = 10_000
 _logged: dict[tuple[str, str], int] = {}
 """For the table and key of each line that this process has logged, its level."""
 
+GOVERNED = "query-auth.enabled"
 _MADE = (Stage.TABLE, Stage.READ, Stage.WRITE, Stage.COMMIT)
 """What must not be refused of a table that is created or altered here."""
 
@@ -50,6 +51,22 @@ _ATTEMPTS = {
     Stage.GIVEN: "The",
     Stage.TABLE: "A table with",
 }
+
+
+def refuse_without_server(options: Mapping[str, str]) -> None:
+    """Refuse options of a table that only the server of its catalog can act on, where there is none.
+
+    Java lets such a table be made, and each read of it fails.
+
+    Raises:
+        UnsupportedError: names the option and what to do.
+    """
+    refuse({key: text for key, text in options.items() if key == GOVERNED}, Stage.TABLE)
+
+
+def without_governing(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a table but for the one that lets the server of its catalog limit what is read."""
+    return {key: text for key, text in options.items() if key != GOVERNED}
 
 
 def accept_given(table: str, options: Mapping[str, str]) -> None:

@@ -205,6 +205,11 @@ class ConfinedFileIO(FileIO):
         return self.inner.renews_keys
 
     @property
+    def now(self) -> FileIO:
+        """The store itself, as it is reached now."""
+        return self.inner.now
+
+    @property
     def threads(self) -> int:
         """How many files are worth working on at once."""
         return self.inner.threads

@@ -51,6 +51,11 @@ class FileIO(abc.ABC):
         return False
 
     @property
+    def now(self) -> FileIO:
+        """The store itself, as it is reached now."""
+        return self
+
+    @property
     def publisher(self) -> Publisher | None:
         """Who is asked when files are published in the table that this FileIO is confined to; None for nobody."""
         return None

@@ -59,7 +59,7 @@ class Move:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def run(self) -> None:
-        """Move. A store that has directories renames it.
+        """Move. A store that has directories renames it; a single object is copied, then the old one goes.
 
         Raises:
             UnsupportedError: fsspec would take one of the names for a pattern.
@@ -77,7 +77,11 @@ class Move:
             return
         before = self._objects(self.source)
         if not before:
-            raise FileNotFoundError(self.source)
+            if not self.store.isfile(self.source):
+                raise FileNotFoundError(self.source)
+            self.store.cp_file(self.source, self.target)
+            self.store.rm_file(self.source)
+            return
         self._claim()
         own = _schemas(before)
         try:

@@ -8,6 +8,7 @@ and writers do the rest. Names that start with ``_`` or ``.`` are hidden: nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,9 +60,11 @@ class FormatTable:
         found = FormatTable(table.path, table.schema, table.file_io)
         check_format(found.format)
         if found.partition_fields and _is_true(table.schema.options, _MANAGED):
+            whose = "" if table.schemas.server else " of Hive itself, or of a Spark session on Hive,"
             raise UnsupportedError(
                 f"Format table {table.path} keeps its partitions in the catalog ('{_MANAGED}' = 'true'), which is not "
-                f"supported: ALTER TABLE … UNSET TBLPROPERTIES ('{_MANAGED}') lets its directories say which there are."
+                f"supported. ALTER TABLE … UNSET TBLPROPERTIES ('{_MANAGED}'){whose} lets its directories say which "
+                "there are."
             )
         return found
 
@@ -178,8 +181,8 @@ class FormatTable:
         old = [file for file in replaced(homes) if not file.startswith(f"{staged}/")]
         for folder in homes:
             self.file_io.mkdirs(f"{self.path}/{folder}" if folder else self.path)
-        for file, home in moves:
-            self.file_io.rename(file, f"{self.path}/{home}")
+        with ThreadPoolExecutor(self.file_io.threads) as pool:
+            list(pool.map(lambda move: self.file_io.rename(move[0], f"{self.path}/{move[1]}"), moves))
         if old:
             self.file_io.delete_files(old)
         self.file_io.delete_quietly(staged, recursive=True)
@@ -231,7 +234,7 @@ def format_schema(
     Raises:
         OptionError: a primary key is given, which such a table cannot have.
         SchemaError: columns and partitions do not fit together, or are more than a file of text has.
-        UnsupportedError: the format is not supported.
+        UnsupportedError: the format is not supported, or the way in which it is to keep its partitions.
     """
     check_format(format_name)
     if "primary-key" in options:
@@ -240,6 +243,11 @@ def format_schema(
     keys = [names.get(key.lower(), key) for key in partition_keys]
     if format_name == "text":
         _check_line(fields, keys)
+    if keys and _is_true(options, _MANAGED):
+        raise UnsupportedError(
+            f"A format table whose partitions are kept by the catalog ('{_MANAGED}' = 'true') is not supported: leave "
+            "the option out, and its directories say which partitions there are."
+        )
     own = {**options, TYPE: FORMAT_TABLE, FILE_FORMAT: format_name}
     return create_schema(fields, [], keys, own, comment)
 

@@ -22,7 +22,7 @@ from paimon_spark.spec.file_names import BUCKET_PREFIX
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
-from paimon_spark.table.support import check_readable, check_stored_branch, check_writable
+from paimon_spark.table.support import check_new, check_stored_branch
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def new_table_schema(
     declared, kept = with_directives(fields, kept)
     schema = create_schema(with_option_types(declared, kept), keys, partitions, kept, comment)
     validate(schema)
-    check_writable(schema)
-    check_readable(schema)
+    check_new(schema)
     return schema
 
 

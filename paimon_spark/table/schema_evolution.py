@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError, SchemaChangeError, UnsupportedError
-from paimon_spark.options import accept_stored, check_new_options, find_option
+from paimon_spark.options import accept_stored, check_new_options, find_option, without_governing
 from paimon_spark.spec.casts import can_cast, cast_default
 from paimon_spark.spec.column_directives import forget_options, is_directive, with_directive
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType, RowType
@@ -75,7 +75,7 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
         changed = changed_schema(latest, changes, has_snapshots=has_snapshots, table_name=_table_name(table))
         _check_branches(table, changed)
         check_stored_branch(options, branch)
-        accept_stored(table.path, options)
+        accept_stored(table.path, without_governing(options) if schemas.server else options)
         return changed
 
     schemas.commit_next(next_schema, changes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.options import Stage, refuse
+from paimon_spark.options import Stage, refuse, without_governing
 from paimon_spark.spec.data_types import BinaryType, BlobType, VarBinaryType, contains_type, holds_blobs
 from paimon_spark.spec.iceberg.metadata import check_publishable
 from paimon_spark.table.paths import MAIN_BRANCH
@@ -42,6 +42,18 @@ def check_writable(schema: TableSchema) -> None:
     check_publishable(schema)
     _check_partition_names(schema)
     _check_record_expiry(schema)
+
+
+def check_new(schema: TableSchema) -> None:
+    """Refuse a new table that could not be written and read, in whatever catalog it is made.
+
+    Raises:
+        UnsupportedError: names the option and what to do.
+        OptionError: rows expire, but no column holds their time.
+    """
+    schema = schema.with_options(without_governing(schema.options))
+    check_writable(schema)
+    check_readable(schema)
 
 
 def check_stored_branch(options: Mapping[str, str], branch: str = MAIN_BRANCH) -> None:

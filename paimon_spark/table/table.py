@@ -22,6 +22,7 @@ from paimon_spark.options import (
     canonical_options,
     log_ignored,
     reaching_options,
+    refuse_without_server,
     unknown_option_error,
 )
 from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, OPENED_AT, READS_LEVEL_0
@@ -318,7 +319,8 @@ def create_table(
 
     Raises:
         SchemaError: there is a table already, or the last part of the path cannot be a table's name.
-        UnsupportedError: the path is in the database `sys` of a warehouse, where only system tables are.
+        UnsupportedError: the path is in the database `sys` of a warehouse, where only system tables are; or an option
+            needs the server of a catalog, and there is none.
         PaimonError: the metastore of the catalog cannot be reached.
     """
     name = parse_table_path(path)
@@ -329,6 +331,7 @@ def create_table(
     if home is not None and home.metastore.keeps_tables:
         _create_served(home, name.root, schema, given)
         return load_table(name.root, options=reaching_options(given))
+    refuse_without_server(schema.options)
     root = name.root if home is None else home.new_path(name.root, schema)
     if is_format_table(schema):
         return _create_of_files(home, name.root, schema, root, given)

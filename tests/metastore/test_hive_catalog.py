@@ -357,11 +357,11 @@ def test_a_lost_answer_neither_loses_nor_doubles(
     catalog: MetastoreCatalog, options: dict[str, str], proxy: HiveProxy
 ) -> None:
     locking = open_catalog(catalog.warehouse, {**options, "lock.enabled": "true", "lock-acquire-timeout": "3 s"})
-    for lost in ("get_table", "lock", "unlock"):
+    for key, lost in enumerate(("get_table_req" if IS_HIVE_4 else "get_table", "lock", "unlock")):
         proxy.lost = lost
-        insert(locking.load_table("d", "t"), {len(lost): 1})
+        insert(locking.load_table("d", "t"), {key: 1})
         assert proxy.lost is None
-    assert rows_of(locking.load_table("d", "t")) == {9: 1, 4: 1, 6: 1}
+    assert rows_of(locking.load_table("d", "t")) == {0: 1, 1: 1, 2: 1}
     assert _locks(catalog) == []
     proxy.lost = "create_table"
     catalog.create_table("d", "u", SCHEMA)
@@ -370,7 +370,7 @@ def test_a_lost_answer_neither_loses_nor_doubles(
     catalog.create_database("e")
     proxy.lost = "alter_table"
     catalog.rename_table("d", "t", "e", "t")
-    assert rows_of(catalog.load_table("e", "t")) == {9: 1, 4: 1, 6: 1}
+    assert rows_of(catalog.load_table("e", "t")) == {0: 1, 1: 1, 2: 1}
     proxy.lost = "drop_table"
     catalog.drop_table("d", "u")
     proxy.lost = "drop_database"
@@ -378,6 +378,7 @@ def test_a_lost_answer_neither_loses_nor_doubles(
     assert catalog.databases() == ["default", "e"]
 
 
+@pytest.mark.skipif(IS_HIVE_4, reason="the server itself knows the newer calls alone")
 def test_a_metastore_that_knows_newer_calls_alone(
     catalog: MetastoreCatalog, options: dict[str, str], proxy: HiveProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

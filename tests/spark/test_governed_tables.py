@@ -12,9 +12,6 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.cli.main import main
-from paimon_spark.spec.data_types import DataField, IntType, VarCharType
-from paimon_spark.spec.schema import create_schema
-from paimon_spark.table.metastore_catalog import ServedCatalog, open_catalog
 from tests.support.rest_server import RestProxy, RestServer, rest_proxy
 from tests.support.warehouses import FRONTS, Run, run_by, session_of_rest
 
@@ -54,12 +51,10 @@ def session(spark: SparkSession, options: dict[str, str], limits: dict[str, obje
     """A session with the governed table gov.g, its branch b, its tag one, and a view of it, made before limits."""
     found = session_of_rest(spark, "r", {key: text for key, text in options.items() if key != "warehouse"})
     found.sql("CREATE DATABASE r.gov")
-    catalog = open_catalog("wh", options)
-    assert isinstance(catalog, ServedCatalog)
-    columns = [DataField(0, "k", IntType(nullable=False)), DataField(1, "v", VarCharType(VarCharType.MAX))]
-    for table, governed in {"g": "true", "free": "false"}.items():
-        schema = create_schema(columns, ["k"], options={"bucket": "1", "query-auth.enabled": governed})
-        catalog.metastore.add_table("gov", table, schema, "")
+    properties = "TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1'"
+    found.sql(f"CREATE TABLE r.gov.g (k INT NOT NULL, v STRING) {properties}, 'query-auth.enabled' = 'true')")
+    found.sql(f"CREATE TABLE r.gov.free (k INT NOT NULL, v STRING) {properties})")
+    for table in ("g", "free"):
         found.sql(f"INSERT INTO r.gov.{table} VALUES (1, '{SECRET}')")
     found.sql("CALL r.sys.create_tag(table => 'gov.g', tag => 'one')")
     found.sql("CALL r.sys.create_branch(table => 'gov.g', branch => 'b', tag => 'one')")

@@ -60,7 +60,7 @@ public class HiveServer4 {
 
     private static void serve(int port, Configuration conf) {
         try {
-            HiveMetaStore.startMetaStore(port, null, conf);
+            HiveMetaStore.startMetaStore(port, null, conf, true, null); // with the tasks that free locks
         } catch (Throwable error) {
             error.printStackTrace();
             Runtime.getRuntime().halt(1);

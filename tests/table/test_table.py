@@ -10,6 +10,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, VarCharType
 from paimon_spark.spec.schema import TableSchema, create_schema
+from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.support import check_readable, check_writable
 from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
 from tests.support.commits import fake_file, make_table, message
@@ -126,6 +127,13 @@ def test_what_is_not_supported_is_refused_by_name(key: str, value: str) -> None:
 def test_what_cannot_be_read_cannot_be_written(key: str) -> None:
     with pytest.raises(UnsupportedError, match=f"Writing with option '{key}'"):
         check_writable(schema().with_options({key: "true"}))
+
+
+def test_governing_needs_a_server(tmp_path: Path) -> None:
+    governed = new_table_schema([DataField(0, "k", IntType())], {"query-auth.enabled": "true"})
+    with pytest.raises(UnsupportedError, match=r"A table with option 'query-auth\.enabled' = 'true'.*REST"):
+        create_table(str(tmp_path / "t"), governed)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_that_expire_need_a_column_of_their_time() -> None:

@@ -20,7 +20,6 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
 from paimon_spark.spec.schema import CSV_DELIMITERS
 from paimon_spark.spec.sql_text import quoted_name
-from paimon_spark.storage.confinement import ConfinedFileIO
 from paimon_spark.storage.file_io import FsspecFileIO
 from paimon_spark.storage.hadoop_options import FILE_SYSTEM_JARS, hadoop_options
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, scheme_of
@@ -68,7 +67,7 @@ def write_options(table: FormatTable) -> dict[str, str]:
 
 def _store_options(table: FormatTable) -> dict[str, str]:
     """Settings of Hadoop for the store of the table; none where the session's own count."""
-    inner = table.file_io.inner if isinstance(table.file_io, ConfinedFileIO) else table.file_io
+    inner = table.file_io.now
     if not isinstance(inner, FsspecFileIO):
         return {}
     given = inner.storage_options if inner.session is None else inner.session.given

@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import OptionError, SchemaChangeError, UnsupportedError
 from paimon_spark.metastore.opening import metastore_of
-from paimon_spark.options import canonical_options
+from paimon_spark.options import canonical_options, refuse_without_server
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spec.schema import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
 from paimon_spark.spec.snapshot import Operation
@@ -291,6 +291,7 @@ def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
     if server is not None:
         server.replace(schema)
         return
+    refuse_without_server(schema.options)
     if table.snapshots.latest_id() is not None:
         commit(table, [], overwrite=OverwriteSpec.truncate(), operation=Operation.TRUNCATE)
     table.schemas.commit_next(lambda latest: replace(schema, id=latest.id + 1))
