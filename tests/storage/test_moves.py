@@ -307,3 +307,13 @@ def test_a_directory_of_oss_is_an_object() -> None:
         make_directory(store, "oss", "bucket/wh/d.db")
     make_directory(store, "oss", "bucket")
     assert store.objects == {"bucket/wh/d.db/": b""}
+
+
+def test_a_single_object_is_moved() -> None:
+    """As the files of a format table are, which an engine wrote."""
+    store = ObjectStore()
+    store.pipe_file("/wh/t/.staged/part-0.csv", b"1")
+    Move(store, "s3", "/wh/t/.staged/part-0.csv", "/wh/t/part-0.csv", store.create, 1).run()
+    assert {name: bytes(entry.getvalue()) for name, entry in store.store.items()} == {"/wh/t/part-0.csv": b"1"}
+    with pytest.raises(FileNotFoundError):
+        Move(store, "s3", "/wh/t/.staged/part-0.csv", "/wh/t/part-1.csv", store.create, 1).run()
