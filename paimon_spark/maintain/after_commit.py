@@ -175,8 +175,8 @@ def wait_until_visible(table: FileStoreTable, messages: Sequence[TaskMessage], s
 SUCCESS_FILE = "success-file"
 _OPTION = "partition.mark-done-action"
 _REFUSED = {
-    "done-partition": "Cannot mark done partition for table without metastore, and a filesystem catalog has none.",
-    "mark-event": "Cannot mark done partition for table without metastore, and a filesystem catalog has none.",
+    "done-partition": "No catalog is told of it from here, whatever its kind: let another engine do it.",
+    "mark-event": "No catalog is told of it from here, whatever its kind: let another engine do it.",
     "http-report": "No address is called from here: let the job that calls this one tell it.",
     "custom": "Classes of Java cannot be loaded here: let the job that calls this one do it.",
 }

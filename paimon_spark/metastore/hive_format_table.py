@@ -33,7 +33,7 @@ _HIVE_DELIMITER: Final = "\u0001"
 """What stands between fields where a SerDe says nothing."""
 _NO_OPTIONS: Final = frozenset(
     {
-        *(_KIND, "EXTERNAL", "comment", "COLUMN_STATS_ACCURATE"),
+        *(_KIND, "EXTERNAL", *record.TRANSLATED, "comment", "COLUMN_STATS_ACCURATE"),
         *("transient_lastDdlTime", "last_modified_time", "last_modified_by"),
         *("numFiles", "numRows", "numPartitions", "totalSize", "rawDataSize", "bucketing_version"),
     }

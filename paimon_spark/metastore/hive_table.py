@@ -26,7 +26,7 @@ _MIRRORED: Final = ("partition.expiration-time", "data-file.path-directory")
 _TAGS: Final = "metastore.tag-to-partition"
 _COMMENT: Final = "comment"
 _EXTERNAL: Final = "EXTERNAL"
-_TRANSLATED: Final = ("TRANSLATED_TO_EXTERNAL", "external.table.purge")
+TRANSLATED: Final = ("TRANSLATED_TO_EXTERNAL", "external.table.purge")
 """What Hive 4 gives the record of a managed table that is not transactional. Java: does not run on Hive 4."""
 _LONGEST_COMMENT: Final = 255
 _CUT: Final = "..."
@@ -273,7 +273,7 @@ def is_paimon(found: Any) -> bool:
 def is_external(found: Any) -> bool:
     """Whether the files outlive the table: not where Hive 4 made a managed table an external one by itself."""
     parameters = found.parameters or {}
-    is_translated = all(parameters.get(key, "").upper() == "TRUE" for key in _TRANSLATED)
+    is_translated = all(parameters.get(key, "").upper() == "TRUE" for key in TRANSLATED)
     return bool(found.tableType == "EXTERNAL_TABLE") and not is_translated
 
 
