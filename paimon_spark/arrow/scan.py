@@ -32,6 +32,7 @@ from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_RO
 if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
+    from paimon_spark.read.table_scan import RowView
     from paimon_spark.table.table import FileStoreTable
 
 _BUFFERED_BYTES = 64 << 20
@@ -46,6 +47,10 @@ class ScanSplit:
 
     plan: ReadPlan
     """Of the scan, with this split alone."""
+
+    def __repr__(self) -> str:
+        files = [file.name for split in self.plan.splits for file in split.files]
+        return f"ScanSplit({self.plan.table.path!r}, files={files!r})"
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,10 +86,16 @@ class Scan:
     threads: int | None = None
     """How many splits are read at once; None: as many as this process has cores. Fewer splits decode their columns side
     by side."""
+    view: RowView = ROWS
+    """The rows themselves, or a system table of rows."""
+
+    def __repr__(self) -> str:
+        columns = None if self.columns is None else list(self.columns)
+        return f"Scan({self.table.path!r}, columns={columns!r}, where={self.where!r}, limit={self.limit!r})"
 
     @cached_property
     def _plan(self) -> ReadPlan:
-        scan = TableScan.of(self.table, ROWS)
+        scan = TableScan.of(self.table, self.view)
         condition: Predicate | None = None if self.where is None else parse_filter(self.where, scan.columns)
         columns = None if self.columns is None else list(self.columns)
         return scan.select(columns=columns, predicate=condition, parallelism=self._threads, limit=self.limit).plan()

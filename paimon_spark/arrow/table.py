@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -11,23 +12,31 @@ import pyarrow as pa
 from paimon_spark.arrow.changes import delete_where, overwrite_of, write_rows
 from paimon_spark.arrow.scan import Scan
 from paimon_spark.commit.row_counts import RowCounts, counting
-from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
+from paimon_spark.errors import OptionError, PaimonError, SchemaError, UnsupportedError
 from paimon_spark.metastore.opening import kind_of, root_of
+from paimon_spark.metastore.rest_table import SCHEME
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.options.keywords import column_names, option_keys
+from paimon_spark.read.row_views import NAMED_VIEWS
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
+from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.foreign_folders import refuse_foreign_folder
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.system.registry import system_table
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.table.table import create_table as create
+from paimon_spark.table.time_travel import has_time_travel, travel
 
+Path = str | os.PathLike[str]
 Version = int | str | datetime
 
 
-def open_table(table: str, *, catalog: str | None = None, version: Version | None = None, **options: Any) -> ArrowTable:
+def open_table(
+    table: Path, *, catalog: Path | None = None, version: Version | None = None, **options: Any
+) -> ArrowTable:
     """Open a table by its path, or by its name in a warehouse.
 
     Args:
@@ -42,6 +51,7 @@ def open_table(table: str, *, catalog: str | None = None, version: Version | Non
         OptionError: an option is unknown or has a bad value.
     """
     given = _checked(option_keys(options))
+    table, catalog = _text(table), None if catalog is None else _text(catalog)
     path = table if catalog is None else _path_of_name(table, catalog, given)
     given = _in_catalog(given, catalog)
     name = parse_table_path(path)
@@ -55,10 +65,10 @@ def open_table(table: str, *, catalog: str | None = None, version: Version | Non
 
 
 def create_table(
-    table: str,
+    table: Path,
     schema: pa.Schema,
     *,
-    catalog: str | None = None,
+    catalog: Path | None = None,
     primary_keys: Sequence[str] | str = (),
     partition_keys: Sequence[str] | str = (),
     comment: str | None = None,
@@ -76,9 +86,13 @@ def create_table(
         options: of the table and the store, by keyword or key: ``bucket=4``, ``merge_engine="partial-update"``.
 
     Raises:
-        SchemaError: there is such a table already, or columns, keys and options do not fit together.
+        SchemaError: there is such a table already, the directory is something else, or columns, keys and options do
+            not fit together.
         OptionError: an option has a bad value.
     """
+    if not isinstance(schema, pa.Schema):
+        raise SchemaError(f"schema is a pyarrow.Schema, such as pa.schema([('id', pa.int64())]), and not {schema!r}")
+    table, catalog = _text(table), None if catalog is None else _text(catalog)
     given = _in_catalog(option_keys(options), catalog)
     path = table if catalog is None else _path_of_name(table, catalog, given)
     root = parse_table_path(path).root
@@ -90,6 +104,8 @@ def create_table(
         comment=comment,
     )
     store = {key: text for key, text in given.items() if key not in new.options}
+    if catalog is None and not root.startswith(SCHEME):  # a server chooses the directory
+        refuse_foreign_folder(FileIO.for_path(root, store), root)
     if catalog is not None:
         opened = open_catalog(catalog, store)
         opened.create_database(table.split(".")[0], ignore_if_exists=True)
@@ -115,8 +131,9 @@ class ArrowTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
-        return to_arrow_schema(self._table.schema.fields)
+        """The columns, of the version that was opened."""
+        table = travel(self._table)[0] if has_time_travel(self._table.options) else self._table
+        return to_arrow_schema(table.schema.fields)
 
     @property
     def primary_keys(self) -> tuple[str, ...]:
@@ -146,11 +163,14 @@ class ArrowTable:
         return self.system_table("files")
 
     def system_table(self, name: str) -> pa.Table:
-        """Return a system table that is made from metadata, such as ``schemas`` or ``partitions``.
+        """Return a system table, such as ``schemas``, ``partitions`` or ``audit_log``.
 
         Raises:
             TableNotFoundError: there is no such system table.
         """
+        view = NAMED_VIEWS.get(name.lower())
+        if view is not None:
+            return Scan(self._table, view=view).to_arrow()
         return system_table(name, of=self.path).read(self._table)
 
     def scan(
@@ -176,8 +196,8 @@ class ArrowTable:
         Raises:
             OptionError: an option is unknown, or names a second version.
         """
-        if limit is not None and limit < 0:
-            raise OptionError(f"limit is {limit}: it is a number of rows, 0 or more.")
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise OptionError(f"limit is {limit!r}: it is a number of rows, 0 or more.")
         given = {**_checked(option_keys(options)), **_of_version(version)}
         table = self._table.with_options(given) if given else self._table
         return Scan(table, None if columns is None else column_names(columns), where, limit, threads)
@@ -288,6 +308,12 @@ class ArrowTable:
         given = _checked(option_keys(options))
         latest = self._table.with_latest_schema()
         return latest.with_options({**_dynamic(self._table), **given})
+
+
+def _text(path: Path) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(f"open_table takes the path of a table, or its name and catalog='/warehouse', not {path!r}")
+    return os.fspath(path)
 
 
 def _dynamic(table: FileStoreTable) -> dict[str, str]:

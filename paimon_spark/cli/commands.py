@@ -18,6 +18,7 @@ from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.paths import parse_table_path, system_table_in
 from paimon_spark.table.table import load_table, table_exists
+from paimon_spark.table.time_travel import travel
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -186,7 +187,7 @@ def schema(table: FileStoreTable, output: Output, version: str | None) -> None:
     """List the columns: type, nullability, key, default, comment."""
     from paimon_spark.cli.info import columns_of
 
-    seen = _at(table, version).schema
+    seen = (table if version is None else travel(_at(table, version))[0]).schema
     output.rows(columns_of(seen), title=f"Schema {seen.id} of {table.path}")
 
 

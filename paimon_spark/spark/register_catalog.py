@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.metastore.opening import kind_of
 from paimon_spark.spark.register import follow_new_sessions
 from paimon_spark.spark.register import register as register_format
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _SETTING = "spark.sql.catalog."
 _OFFICIAL = "org.apache.paimon.spark.SparkCatalog"
+_OFFICIAL_SESSION_CATALOG = "org.apache.paimon.spark.SparkGenericCatalog"
 _warehouses: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 """The warehouse of each catalog that was registered, by session."""
 
@@ -45,7 +46,8 @@ def register(spark: SparkSession) -> None:
 
     Raises:
         OptionError: the settings of a catalog name no warehouse, or an option that is unknown.
-        UnsupportedError: they ask for another kind of catalog than a directory.
+        UnsupportedError: they ask for another kind of catalog, or for Paimon's tables in ``spark_catalog``
+            (``SparkGenericCatalog``).
         PaimonError: Spark's workers have no paimon_spark; the message says what to set.
     """
     check_session(spark, "register(spark)")
@@ -54,7 +56,10 @@ def register(spark: SparkSession) -> None:
         from paimon_spark.spark.connect.writers import install_saves  # needs the extra `connect`
 
         install_saves()
-    for name, options in _official_catalogs(every_setting(spark)):
+    settings = every_setting(spark)
+    if not is_connect(spark) and not _has_jar(spark):
+        _refuse_in_session_catalog(settings)
+    for name, options in _official_catalogs(settings):
         if name not in _warehouses.get(spark, {}) and not _has_jar(spark):
             warehouse = options.pop("warehouse", None)
             if warehouse is None:
@@ -69,6 +74,17 @@ def _official_catalogs(settings: Mapping[str, str]) -> Iterator[tuple[str, dict[
         if key.startswith(_SETTING) and "." not in name and value == _OFFICIAL:
             begin = f"{key}."
             yield name, {k.removeprefix(begin): v for k, v in settings.items() if k.startswith(begin)}
+
+
+def _refuse_in_session_catalog(settings: Mapping[str, str]) -> None:
+    """Refuse the connector's classes as Spark's own catalog, before each statement says that they are missing."""
+    found = settings.get(f"{_SETTING}spark_catalog")
+    if found in (_OFFICIAL, _OFFICIAL_SESSION_CATALOG):
+        raise UnsupportedError(
+            f"{_SETTING}spark_catalog is {found}, which needs the connector's jar. Without the jar leave this setting "
+            f"out and name a catalog ({_SETTING}paimon={_OFFICIAL}, {_SETTING}paimon.warehouse=…), whose tables are "
+            "paimon.database.table, or database.table where spark.sql.defaultCatalog is paimon"
+        )
 
 
 def _has_jar(spark: SparkSession) -> bool:
@@ -108,6 +124,10 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     from paimon_spark.table.catalog_options import check_catalog_options
 
     check_session(spark, "register_catalog(spark, 'paimon', warehouse=…)")
+    if name == "spark_catalog":
+        raise OptionError("spark_catalog is Spark's own catalog: give another name, such as 'paimon'")
+    if not isinstance(warehouse, str | os.PathLike) or not os.fspath(warehouse):
+        raise OptionError(f"The warehouse of catalog {name} is a directory, such as '/data/wh', and not {warehouse!r}")
     if not isinstance(name, str) or "/" in name or ":" in name:
         raise OptionError(
             f"register_catalog takes the name of the catalog, then its directory, and {name!r} is no name: "
@@ -142,6 +162,10 @@ def _say(spark: SparkSession, name: str, warehouse: str, *, is_directory: bool) 
         _LOG.warning("catalog %s was %s, and is %s from now on", name, known[name], warehouse)
     known[name] = warehouse
     path = warehouse.removeprefix("file://").removeprefix("file:")
-    if is_directory and ":" not in path.partition("/")[0] and not os.path.exists(path):
+    if not is_directory or ":" in path.partition("/")[0]:
+        return
+    if os.path.isfile(path):
+        raise OptionError(f"The warehouse of catalog {name} is a directory, and {warehouse} is a file")
+    if not os.path.exists(path):
         os.makedirs(path)
         _LOG.warning("the warehouse %s of catalog %s was not there: it is made now", warehouse, name)

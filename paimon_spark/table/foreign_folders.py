@@ -16,9 +16,16 @@ _ENDINGS = {".parquet": "Parquet", ".orc": "ORC", ".avro": "Avro", ".csv": "CSV"
 def foreign_content(file_io: FileIO, root: str) -> str | None:
     """Return what is in a directory in place of a Paimon table, with what to do; None where it is nothing known."""
     try:
-        names = {entry.name for entry in file_io.list_names(root)}
+        entries = file_io.list_names(root)
     except (PaimonError, OSError):
         return None
+    names = {entry.name for entry in entries}
+    below = sorted(entry.name for entry in entries if entry.is_dir and not entry.name.startswith("."))
+    databases = [name for name in below if name.endswith(DATABASE_SUFFIX)]
+    if root.endswith(DATABASE_SUFFIX) and below:
+        return f"the directory of a database, so name a table in it, as in {root}/{below[0]}"
+    if databases:
+        return f"a warehouse, so name a table in one of its databases, as in {root}/{databases[-1]}/orders"
     if "_delta_log" in names:
         return _copied("a Delta Lake table", "delta", root)
     if "metadata" in names and "schema" not in names and "snapshot" not in names:

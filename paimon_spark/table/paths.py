@@ -117,6 +117,8 @@ def why_no_new_name(name: str, *, longest_bytes: int = _MOST_NAME_BYTES) -> str 
         name: of something that becomes a file or a directory.
         longest_bytes: of the name in UTF-8; less than a file's name may have, where something is put before or behind.
     """
+    if not isinstance(name, str):
+        return "it is no text"
     if not name.strip():
         return "it must not be blank"
     if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name):

@@ -457,6 +457,8 @@ def _latest_schema(schemas: SchemaStore, root: str, branch: str) -> TableSchema:
         by_path = branch == MAIN_BRANCH and not root.rpartition("/")[0].endswith(DATABASE_SUFFIX)
         foreign = foreign_content(schemas.file_io, root) if by_path else None  # a look that names need not pay for
         reason = "it has no schema file" if foreign is None else f"it is {foreign}"
+        if by_path and "." in root.rpartition("/")[2]:
+            reason += ". A name needs its catalog: open_table(name, catalog=…), PaimonTable.for_name, -w in a terminal"
         raise TableNotFoundError(f"There is no Paimon table at {where}: {reason}.")
     return schema
 

@@ -17,7 +17,15 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark import CommitConflictError, OptionError, PaimonError, SchemaMismatchError, UnsupportedError
+from paimon_spark import (
+    CommitConflictError,
+    OptionError,
+    PaimonError,
+    SchemaError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from paimon_spark.arrow import ArrowTable
 from paimon_spark.arrow.scan import Scan
 from paimon_spark.read.table_scan import TableScan
@@ -361,6 +369,7 @@ def test_counters_of_concurrent_deletes_lose_nothing(warehouse: str) -> None:
 
 def test_bad_input(warehouse: str) -> None:
     table = new_table(warehouse)
+    assert repr(table.scan("k", "k = 1")) == f"Scan('{table.path}', columns=['k'], where='k = 1', limit=None)"
     with pytest.raises(SchemaMismatchError, match="has no 'w'"):
         table.append([{"k": 1, "w": 2, "p": "x"}])
     with pytest.raises(SchemaMismatchError, match=r"builtins\.int"):
@@ -377,5 +386,17 @@ def test_bad_input(warehouse: str) -> None:
         paimon_spark.open_table(f"{table.path}$snapshots")
     with pytest.raises(OptionError):
         table.scan(columns="nope").to_arrow()
+    with pytest.raises(OptionError, match="limit is '3'"):
+        table.scan(limit="3")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="takes the path of a table"):
+        paimon_spark.open_table(5)  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match=r"a pyarrow\.Schema"):
+        paimon_spark.create_table(f"{warehouse}/d.db/u", {"id": "int"})  # type: ignore[arg-type]
+    with pytest.raises(TableNotFoundError, match="needs its catalog"):
+        paimon_spark.open_table("d.t")
+    with pytest.raises(TableNotFoundError, match=f"directory of a database.*{warehouse}/d.db/t"):
+        paimon_spark.open_table(f"{warehouse}/d.db")
+    with pytest.raises(SchemaError, match=r"a warehouse.*/d\.db/orders"):
+        paimon_spark.create_table(warehouse, SCHEMA)
     assert table.snapshots().num_rows == 0
     assert not issubclass(CommitConflictError, OptionError)

@@ -15,6 +15,9 @@ import pytest
 
 from paimon_spark.cli.main import main
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
+from paimon_spark.spec.data_types import IntType
+from paimon_spark.table.schema_change import AddColumn
+from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import load_table
 from tests.support.golden import GOLDEN
 
@@ -231,6 +234,11 @@ def test_schema_and_branches(path: str, run: Run, capsys: pytest.CaptureFixture[
         "name": "k", "type": columns["k"]["type"], "nullable": False, "key": "primary", "default": None, "comment": None
     }  # fmt: skip
     assert columns["c"]["type"] == "DECIMAL(10, 2)"
+    alter_table(load_table(path), [AddColumn(("later",), IntType())])
+    assert {row["name"] for row in run("schema", path)} == {*columns, "later"}
+    assert {row["name"] for row in run("schema", path, "--version", "5")} == set(columns)
+    assert main(["schema", path, "--version", "nope"]) == 1
+    assert "Tag 'nope' doesn't exist" in capsys.readouterr().err
     assert run("branches", path) == []
     from paimon_spark.maintain.refs.branches import create_branch
 

@@ -225,6 +225,61 @@ def an_unknown_column_of_a_query() -> None:
 
 
 @mistake
+def a_new_value_that_is_a_number() -> None:
+    PaimonTable.for_path(spark, path()).update({"v": 5}, where="id = 1")  # type: ignore[dict-item]
+
+
+@mistake
+def a_condition_that_is_true() -> None:
+    PaimonTable.for_path(spark, path()).delete(True)  # type: ignore[arg-type]
+
+
+@mistake
+def a_tag_that_is_a_number() -> None:
+    PaimonTable.for_path(spark, path()).create_tag(5)  # type: ignore[arg-type]
+
+
+@mistake
+def a_warehouse_as_a_table() -> None:
+    load(f"{root}/wh").collect()
+
+
+@mistake
+def a_database_as_a_table() -> None:
+    load(f"{root}/wh/db.db").collect()
+
+
+@mistake
+def a_name_as_a_path() -> None:
+    PaimonTable.for_path(spark, "paimon.db.k").count()
+
+
+@mistake
+def a_file_as_a_warehouse() -> None:
+    paimon_spark.register_catalog(spark, "file", warehouse=__file__)
+
+
+@mistake
+def no_directory_as_a_warehouse() -> None:
+    paimon_spark.register_catalog(spark, "none", warehouse=None)  # type: ignore[arg-type]
+
+
+@mistake
+def a_misspelt_procedure() -> None:
+    spark.sql("CALL paimon.sys.compactt(table => 'db.k')")
+
+
+@mistake
+def a_procedure_of_no_catalog() -> None:
+    spark.sql("CALL sys.compact(table => 'db.k')")
+
+
+@mistake
+def a_table_without_its_database() -> None:
+    spark.sql("SELECT * FROM paimon.k").collect()
+
+
+@mistake
 def a_misspelt_catalog() -> None:
     spark.sql("SELECT * FROM piamon.db.k").collect()
 

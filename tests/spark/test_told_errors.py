@@ -12,7 +12,8 @@ from pyspark.errors.exceptions import connect
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.errors import DataError, OptionError, PaimonError
+from paimon_spark.errors import DataError, OptionError, PaimonError, UnsupportedError
+from paimon_spark.spark import register_catalog
 from paimon_spark.spark.register import _choose_workers
 from paimon_spark.spark.session import typed_errors
 from paimon_spark.spark.session.cut_frames import cut_batches, cutting
@@ -88,6 +89,26 @@ def test_a_misspelt_catalog(kind: Any, text: str, monkeypatch: pytest.MonkeyPatc
         assert typed_error(plain) is plain
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY] Unsupported data source type for direct query: {}; line 1",
+            "paimon.database.table",
+        ),
+        ("[UNRESOLVED_ROUTINE] Cannot resolve routine `sys`.`{}` on search path [`a`.`b`].", "CALL {0}.sys.{0}(…)"),
+    ],
+)
+def test_names_without_their_catalog_or_database(text: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typed_errors, "_catalogs", {"paimon"})
+    error = typed_error(AnalysisException(text.format("paimon")))
+    assert isinstance(error, AnalysisException)
+    assert str(error).startswith(text[: text.index("]") + 1])
+    assert told.format("paimon") in str(error)
+    other = AnalysisException(text.format("hudi").replace("`sys`", "`other`"))
+    assert typed_error(other) is other
+
+
 @pytest.mark.parametrize("kind", [AnalysisException, connect.AnalysisException])
 def test_a_catalog_that_is_not_registered(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typed_errors, "_catalogs", set())
@@ -119,6 +140,18 @@ ORDERS = {
 def test_arguments_in_the_wrong_order(name: str) -> None:
     with pytest.raises(OptionError, match=r"takes the (session first|name of the catalog|path before)"):
         ORDERS[name]()
+
+
+def test_catalogs_that_cannot_be_registered() -> None:
+    with pytest.raises(OptionError, match="is a directory, such as '/data/wh', and not None"):
+        paimon_spark.register_catalog(SPARK, "paimon", warehouse=cast("Any", None))
+    with pytest.raises(OptionError, match="Spark's own catalog"):
+        paimon_spark.register_catalog(SPARK, "spark_catalog", warehouse="/wh")
+    for kind in ("SparkCatalog", "SparkGenericCatalog"):
+        settings = {"spark.sql.catalog.spark_catalog": f"org.apache.paimon.spark.{kind}"}
+        with pytest.raises(UnsupportedError, match=rf"{kind}, which needs the connector's jar"):
+            register_catalog._refuse_in_session_catalog(settings)
+    register_catalog._refuse_in_session_catalog({"spark.sql.catalog.spark_catalog": "org.apache.iceberg.X"})
 
 
 def test_workers_of_a_cluster_get_a_warning(caplog: pytest.LogCaptureFixture, tmp_path: Any) -> None:

@@ -111,7 +111,8 @@ class Retention:
             raise OptionError(f"retainMin ({self.num_retained_min}) must be at least 1: the latest snapshot stays.")
         if self.num_retained_max < self.num_retained_min:
             raise OptionError(
-                f"retainMax ({self.num_retained_max}) must not be less than retainMin ({self.num_retained_min})."
+                f"retainMax ({self.num_retained_max}) must not be less than retainMin ({self.num_retained_min}), which "
+                "the argument retain_min and the option 'snapshot.num-retained.min' set."
             )
 
     def older_than_millis(self) -> int:

@@ -47,6 +47,13 @@ _USUAL = "paimon"
 _NO_SUCH_CATALOG = (
     f"There is no catalog `{_USUAL}` yet: call paimon_spark.register_catalog(spark, '{_USUAL}', warehouse=…)"
 )
+_DIRECT_QUERY = re.compile(r"UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY\].*: `?paimon\b")
+_NO_DATABASE = (
+    "A table of a catalog is named by three parts, paimon.database.table (SHOW DATABASES IN paimon); a path is read by "
+    "spark.read.format('paimon').load(path), or as CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '…')"
+)
+"""Spark takes `paimon.t` for a path of the format."""
+_ROUTINE = re.compile(r"UNRESOLVED_ROUTINE\].*routine `sys`\.`(\w+)`")
 _THREE_PARTS = "REQUIRES_SINGLE_PART_NAMESPACE"
 _NO_CATALOG = re.compile(
     r"(?:REQUIRES_SINGLE_PART_NAMESPACE.*got identifier|TABLE_OR_VIEW_NOT_FOUND[^`]*|SCHEMA_NOT_FOUND[^`]*"
@@ -113,6 +120,12 @@ def typed_error(error: PySparkException) -> PySparkException:
 
 def _with_catalog(error: PySparkException, text: str) -> PySparkException:
     """Return an error about a name of Spark's, with the catalog of ours that was probably meant."""
+    if _DIRECT_QUERY.search(text):
+        return _renamed_told(error, text, _NO_DATABASE)
+    if _catalogs and (routine := _ROUTINE.search(text)) is not None:
+        name = min(_catalogs)
+        sentence = f"Procedures belong to a catalog: CALL {name}.sys.{routine.group(1)}(…), or USE {name} before"
+        return _renamed_told(error, text, sentence)
     found = _NO_CATALOG.search(text)
     if found is None:
         return error
@@ -124,6 +137,11 @@ def _with_catalog(error: PySparkException, text: str) -> PySparkException:
         sentence = _NO_SUCH_CATALOG
     else:
         return error
+    return _renamed_told(error, text, sentence)
+
+
+def _renamed_told(error: PySparkException, text: str, sentence: str) -> PySparkException:
+    """Return an error of Spark's with a sentence in place of its text; the name of its condition stays."""
     condition = re.match(r"\s*(\[\S+\])", text)
     sentence = f"{condition.group(1)} {sentence}" if condition else sentence
     return _told(error, _renamed(cast("Any", _own_class(error))), sentence)

@@ -56,8 +56,8 @@ def saved_table_exists(options: Mapping[str, str]) -> bool:
 def path_already_exists(path: str) -> AnalysisException:
     """Spark's own error for a save to what is there, in a mode that writes only what is new."""
     message = (
-        f'[PATH_ALREADY_EXISTS] There is a Paimon table at {redact(path)} already. Set mode as "append" to add rows, '
-        'as "overwrite" to replace them, or as "ignore" to leave the table as it is.'
+        f'There is a Paimon table at {redact(path)} already. Set mode as "append" to add rows, as "overwrite" to '
+        'replace them, or as "ignore" to leave the table as it is.'
     )
     return AnalysisException(message=message, errorClass="PATH_ALREADY_EXISTS", messageParameters={})
 

@@ -267,20 +267,22 @@ class PaimonTable:
             raise OptionError("an upsert into a table without primary key needs on=<columns that tell rows apart>")
         return self.merge(source, names).when_matched_update().when_not_matched_insert().execute()
 
-    def overwrite(self, df: DataFrame, **options: Unpack[KeywordOptions]) -> RowCounts:
+    def overwrite(self, df: DataFrame, where: str | None = None, **options: Unpack[KeywordOptions]) -> RowCounts:
         """Replace the table by rows, or the partitions that `options` name.
 
         Args:
             df: the rows; columns are matched by name.
+            where: a condition that names the partitions to replace, ``"dt = '2024-01-31'"``; as ``replace_where``.
             options: ``partition_overwrite_mode="dynamic"`` replaces the partitions that appear in the rows (without
-                rows none), ``"static"`` the whole table, ``replace_where="dt = '2024-01-31'"`` that partition. Without
-                any the session's ``spark.sql.sources.partitionOverwriteMode`` counts, then the table's
-                `dynamic-partition-overwrite`; else the whole table is replaced.
+                rows none), ``"static"`` the whole table. Without any the session's
+                ``spark.sql.sources.partitionOverwriteMode`` counts, then the table's `dynamic-partition-overwrite`;
+                else the whole table is replaced.
 
         Returns:
             How many rows were written, as of `append`. Rows that went are not counted.
         """
-        return save_rows(self._table, df, "overwrite", options)
+        partitions = {} if where is None else {"replace_where": where}
+        return save_rows(self._table, df, "overwrite", {**options, **partitions})
 
     schema = property_of(Definition, "schema")
     columns = property_of(Definition, "columns")

@@ -86,13 +86,15 @@ class Rows(TablePart):
         Raises:
             UnsupportedError: a column of the primary key is among them, or the table cannot be updated.
             SchemaMismatchError: there is no such column.
-            OptionError: the arguments are in the wrong order.
+            OptionError: the arguments are in the wrong order, or a value is neither SQL nor a Column.
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
         if not isinstance(set, Mapping):
             raise OptionError(
                 f"The new values come first, as a dict by column, not {set!r}: update({{'v': '1'}}, where='id = 1')."
             )
+        for name, value in set.items():
+            _check_expression(f"The new value of {name}", value)
         where = _one_of(where, condition)
         refuse_nondeterministic(where)
         self._refuse_older_state()
@@ -141,7 +143,15 @@ class Rows(TablePart):
 def _one_of(where: str | Column | None, condition: str | Column | None) -> str | Column | None:
     if where is not None and condition is not None:
         raise OptionError("where and condition are two words for one thing: give one of them")
-    return condition if where is None else where
+    where = condition if where is None else where
+    if where is not None:
+        _check_expression("The condition", where)
+    return where
+
+
+def _check_expression(what: str, given: object) -> None:
+    if not isinstance(given, str) and not hasattr(given, "cast"):  # as Columns of classic sessions and of Connect have
+        raise OptionError(f"{what} is SQL, such as {str(given)!r}, or a Column, and not {given!r}")
 
 
 def _marks(where: str | Column | None) -> Column:

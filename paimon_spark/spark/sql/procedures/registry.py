@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from types import ModuleType
 
 from paimon_spark.errors import UnsupportedError
@@ -66,8 +67,8 @@ def find_procedure(name: str, *, namespace: str = SYSTEM_DATABASE) -> Procedure:
         raise UnsupportedError(f"Procedure {namespace}.{name} is not supported: {REFUSED[name.lower()]}.")
     found = PROCEDURES.get(name.lower()) if ours else None
     if found is None:
+        near = get_close_matches(name.lower(), procedure_names(), 1)
         known = ", ".join(procedure_names())
-        raise UnsupportedError(
-            f"There is no procedure {namespace}.{name}. The procedures, in namespace {SYSTEM_DATABASE}, are: {known}."
-        )
+        advice = f"Did you mean {SYSTEM_DATABASE}.{near[0]}?" if near else f"In {SYSTEM_DATABASE} there are: {known}."
+        raise UnsupportedError(f"There is no procedure {'.'.join(filter(None, (namespace, name)))}. {advice}")
     return found
