@@ -136,8 +136,8 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     given = with_hive_address(spark, {key: str(value) for key, value in options.items()})
     check_catalog_options(given)
     register_format(spark)
-    remember_catalog_name(name)
     _say(spark, name, str(warehouse), is_directory=kind_of(given) != "rest")
+    remember_catalog_name(name)
     if is_connect(spark):
         from paimon_spark.spark.connect.install import install_connect_catalog  # needs the extra `connect`
 
@@ -157,15 +157,14 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
 def _say(spark: SparkSession, name: str, warehouse: str, *, is_directory: bool) -> None:
     """Make a local warehouse that is not there, and tell of that, and of a catalog that gets another warehouse."""
     refuse_home(warehouse)
+    path = warehouse.removeprefix("file://").removeprefix("file:")
+    is_local = is_directory and ":" not in path.partition("/")[0]
+    if is_local and os.path.isfile(path):
+        raise OptionError(f"The warehouse of catalog {name} is a directory, and {warehouse} is a file")
     known = _warehouses.setdefault(spark, {})
     if known.get(name, warehouse) != warehouse:
         _LOG.warning("catalog %s was %s, and is %s from now on", name, known[name], warehouse)
     known[name] = warehouse
-    path = warehouse.removeprefix("file://").removeprefix("file:")
-    if not is_directory or ":" in path.partition("/")[0]:
-        return
-    if os.path.isfile(path):
-        raise OptionError(f"The warehouse of catalog {name} is a directory, and {warehouse} is a file")
-    if not os.path.exists(path):
+    if is_local and not os.path.exists(path):
         os.makedirs(path)
         _LOG.warning("the warehouse %s of catalog %s was not there: it is made now", warehouse, name)

@@ -191,7 +191,7 @@ class TagStore:
     def _new_path(self, name: str) -> str:
         reason = why_no_new_name(name, longest_bytes=LONGEST_FILE_PART)
         if reason is not None:
-            raise PaimonError(f"Tag name '{name[:LONGEST_FILE_PART]}' is not allowed: {reason}.")
+            raise PaimonError(f"Tag name '{str(name)[:LONGEST_FILE_PART]}' is not allowed: {reason}.")
         return self._paths.tag_path(name)
 
     def _missing(self, name: str) -> str:

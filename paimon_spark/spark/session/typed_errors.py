@@ -123,7 +123,7 @@ def _with_catalog(error: PySparkException, text: str) -> PySparkException:
     if _DIRECT_QUERY.search(text):
         return _renamed_told(error, text, _NO_DATABASE)
     if _catalogs and (routine := _ROUTINE.search(text)) is not None:
-        name = min(_catalogs)
+        name = _USUAL if _USUAL in _catalogs else min(_catalogs)
         sentence = f"Procedures belong to a catalog: CALL {name}.sys.{routine.group(1)}(…), or USE {name} before"
         return _renamed_told(error, text, sentence)
     found = _NO_CATALOG.search(text)
