@@ -61,6 +61,15 @@ def test_a_null_that_spark_finds(kind: Any) -> None:
     assert str(error) == "[NOT_NULL_ASSERT_VIOLATION] Cannot write null to non-null column(id)."
 
 
+def test_an_error_on_sail() -> None:
+    text = "Write failed: Python error: [PaimonWriter::write] {}: no null.\nTraceback:\nTraceback …:\n  File"
+    error = typed_error(connect.AnalysisException(text.format("DataError")))
+    assert isinstance(error, DataError)
+    assert str(error) == "no null."
+    other = connect.AnalysisException(text.format("KeyError"))
+    assert typed_error(other) is other
+
+
 def test_a_module_of_the_user_stays_the_users() -> None:
     error = PythonException(WORKER.replace("paimon_spark", "their_module"))
     assert typed_error(error) is error

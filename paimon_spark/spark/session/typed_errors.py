@@ -28,6 +28,8 @@ _RAISED = re.compile(
 )
 """The last line of a traceback."""
 _PLANNED = re.compile(r"Python data source `?paimon`?: (\w+): (.+?)(?: SQLSTATE: \w+)?(?:\n\nJVM|\Z)", re.DOTALL)
+_ON_SAIL = re.compile(r"Python error: \[\w+::\w+\] (\w+): (.+?)(?:\nTraceback:|\Z)", re.DOTALL)
+"""As Sail tells an error of a Python source: the sentence first, the worker's traceback behind it."""
 _NAMED = re.compile(r"(\w+Error): (.+)", re.DOTALL)
 """As proxies hand it to Java."""
 _NO_MODULE = re.compile(
@@ -97,7 +99,7 @@ def typed_error(error: PySparkException) -> PySparkException:
         name, sentence = raised[-1]
     elif planned is not None:
         name, sentence = planned.groups()
-    elif (named := _NAMED.fullmatch(first)) is not None:
+    elif (named := _ON_SAIL.search(text) or _NAMED.fullmatch(first)) is not None:
         name, sentence = named.groups()
     elif first in _reported:
         name, sentence = _reported[first], first
