@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.connect.names import context_of, new_or_there, parts_of, there
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
+from paimon_spark.spark.session.session_settings import is_paimon_format
 from paimon_spark.spark.source.source_options import refused_spark_table
 from paimon_spark.spark.sql.warehouses import (
     SPARK_CATALOG,
@@ -209,7 +210,7 @@ def _create_table(
     **options: str,
 ) -> Any:
     name = new_or_there(context, tableName)
-    if name is None and (source or "").lower() == "paimon":
+    if name is None and is_paimon_format(source):
         raise refused_spark_table()
     if name is None:
         return _ELSEWHERE

@@ -11,6 +11,7 @@ from paimon_spark.spark.connect.condition_text import column_name, condition_tex
 from paimon_spark.spark.connect.names import context_of, new_or_there, there
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
 from paimon_spark.spark.session.plain_methods import wrap_method
+from paimon_spark.spark.session.session_settings import is_paimon_format
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.sql.inserted_rows import Insert
 from paimon_spark.spark.sql.warehouses import TableName, quoted, table_not_found
@@ -79,7 +80,7 @@ def _save_path(own: Callable[..., None]) -> Callable[..., None]:
         if format is not None:
             self.format(format)
         plan = self._write
-        if (plan.source or "").lower() == "paimon" and (plan.mode or "").lower() == "overwrite":
+        if is_paimon_format(plan.source) and (plan.mode or "").lower() == "overwrite":
             table = _reached({**plan.options, **({} if path is None else {"path": path})})
             if table is not None:
                 rows, replacing = replacing_rows(_rows(self), table)

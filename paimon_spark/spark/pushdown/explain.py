@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.pushdown.loads import push_down
-from paimon_spark.spark.session.connect_plans import load_options, loads_of, sent_plan
-from paimon_spark.spark.session.connect_views import messages
+from paimon_spark.spark.session.connect_messages import SUBQUERY_ALIAS, is_paimon_load, load_options, messages
+from paimon_spark.spark.session.connect_plans import loads_of, sent_plan
 from paimon_spark.spark.session.plain_methods import wrap_method
 from paimon_spark.spark.source.source_options import read_request
 from paimon_spark.spark.source.system_read import metadata_source
@@ -45,7 +45,7 @@ def _scans(frame: DataFrame) -> list[str]:
     relation = connected._plan.plan(client)
     push_down(relation, client)
     sent = type(connected)(sent_plan(relation), connected.sparkSession)
-    loads = [load for load in loads_of(sent, named_tables) if load.format.lower() == "paimon"]
+    loads = list(filter(is_paimon_load, loads_of(sent, named_tables)))
     if not loads or frame.isStreaming:
         return []
     names = _names(relation)
@@ -66,7 +66,7 @@ def _line(load: Any, names: Mapping[str, str]) -> str | None:
 def _names(relation: Any) -> dict[str, str]:
     """The names of tables that ``spark.table`` was given, by their paths."""
     named = {}
-    for one in messages(relation, "spark.connect.SubqueryAlias"):
+    for one in messages(relation, SUBQUERY_ALIAS):
         if one.qualifier and one.input.HasField("read"):
             path = load_options(one.input.read.data_source).get("path", "")
             named[path] = ".".join((*one.qualifier, one.alias))

@@ -20,8 +20,18 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.session.connect_plans import load_options, sent_plan
-from paimon_spark.spark.session.connect_views import messages
+from paimon_spark.spark.session.connect_messages import (
+    EXPRESSION_STRING,
+    READ,
+    RELATION,
+    UNRESOLVED_REGEX,
+    UNRESOLVED_STAR,
+    is_paimon_load,
+    load_options,
+    messages,
+    paimon_loads,
+)
+from paimon_spark.spark.session.connect_plans import sent_plan
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER, read_request
 from paimon_spark.spark.sql.read_version import at_version
@@ -34,7 +44,6 @@ from paimon_spark.table.table import load_table
 if TYPE_CHECKING:
     from paimon_spark.spark.statements.query_trees import Comparison
 
-_RELATION, _READ, _LOAD = "spark.connect.Relation", "spark.connect.Read", "spark.connect.Read.DataSource"
 _STAR = re.compile(r"(?:^|[,(.])\s*\*")
 _PATTERN = re.compile(r"`[^`]*[()*+?|\[\]][^`]*`|\bidentifier\s*\(", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -97,7 +106,7 @@ def push_down(relation: Any, client: Any) -> bool:
     """
     work = _PushDown(relation, _cached.get(client, set()))
     with suppress(RecursionError):  # a plan of hundreds of steps, whose loads stay as they are
-        paths = [_path(load) for load in messages(relation, _LOAD) if load.format.lower() == "paimon"]
+        paths = [_path(load) for load in paimon_loads(relation)]
         work.repeated.update(path for path, count in Counter(paths).items() if count > 1)
         if paths:
             work.visit(relation, (), is_cut=False)
@@ -162,7 +171,7 @@ class _PushDown:
         """Tell a load what is needed of it, where its table is known here and is what it will be there."""
         own = {key.lower(): key for key in load.options}
         prunes = is_cut and COLUMNS not in own and self._names is not None
-        if load.format.lower() != "paimon" or load.schema or not (comparisons or prunes):
+        if not is_paimon_load(load) or load.schema or not (comparisons or prunes):
             return
         if _path(load) in self.repeated:
             return
@@ -192,10 +201,9 @@ class _PushDown:
     @cached_property
     def _names(self) -> tuple[set[str], str] | None:
         """The words of the plan that may be columns, and its whole text; None where stars or patterns name columns."""
-        kinds = ("spark.connect.Expression.UnresolvedStar", "spark.connect.Expression.UnresolvedRegex")
-        if any(True for kind in kinds for _ in messages(self.plan, kind)):
+        if any(True for kind in (UNRESOLVED_STAR, UNRESOLVED_REGEX) for _ in messages(self.plan, kind)):
             return None
-        expressions = [one.expression for one in messages(self.plan, "spark.connect.Expression.ExpressionString")]
+        expressions = [one.expression for one in messages(self.plan, EXPRESSION_STRING)]
         if any(_STAR.search(text) or _PATTERN.search(text) for text in expressions):
             return None
         text = "\n".join(_texts(self.plan)).lower()
@@ -224,7 +232,7 @@ def _relations_below(message: Any) -> Iterator[Any]:
         if found.message_type is None or found.message_type.GetOptions().map_entry:
             continue
         for part in [value] if hasattr(value, "DESCRIPTOR") else value:
-            if part.DESCRIPTOR.full_name == _RELATION:
+            if part.DESCRIPTOR.full_name == RELATION:
                 yield part
             else:
                 yield from _relations_below(part)
@@ -232,7 +240,7 @@ def _relations_below(message: Any) -> Iterator[Any]:
 
 def _texts(message: Any) -> Iterator[str]:
     """All that is text in a message; of a load its option `filter` alone."""
-    if message.DESCRIPTOR.full_name == _READ:
+    if message.DESCRIPTOR.full_name == READ:
         yield from (text for key, text in message.data_source.options.items() if key.lower() == FILTER)
         return
     for found, value in message.ListFields():

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.spark.session.connect_views import KeptView, is_as_kept, kept_views, messages
+from paimon_spark.spark.session.connect_messages import (
+    LOAD,
+    RELATION,
+    RELATION_COMMON,
+    SUBQUERY,
+    UNRESOLVED_ATTRIBUTE,
+    UNRESOLVED_REGEX,
+    UNRESOLVED_STAR,
+    messages,
+)
+from paimon_spark.spark.session.connect_views import KeptView, is_as_kept, kept_views
 from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
@@ -24,16 +34,11 @@ Change = Callable[[Any], bool]
 did."""
 NamesOf = Callable[[str], Sequence[tuple[tuple[str, ...], int, int, str | None]] | None]
 """The tables that a query names: parts, where the name begins and ends, alias; None for one that is not understood."""
-_RELATION, _LOAD = "spark.connect.Relation", "spark.connect.Read.DataSource"
 _TABLE = re.compile(r"^\s*TABLE\s+", re.IGNORECASE)
 _VIEW = re.compile(r"View \(((?:`(?:[^`]|``)*`\.?)+),")
 _INDENT = re.compile(r"[ :|+-]*")
 _PAIMON = re.compile(r"RelationV2\[.*\] paimon\b")
-_IDS = (
-    "spark.connect.RelationCommon",
-    "spark.connect.SubqueryExpression",
-    *(f"spark.connect.Expression.Unresolved{kind}" for kind in ("Attribute", "Star", "Regex")),
-)
+_IDS = (RELATION_COMMON, SUBQUERY, UNRESOLVED_ATTRIBUTE, UNRESOLVED_STAR, UNRESOLVED_REGEX)
 
 
 def with_loads(frame: DataFrame, change: Change, names_of: NamesOf) -> DataFrame:
@@ -79,11 +84,6 @@ def loads_of(frame: DataFrame, names_of: NamesOf) -> list[Any]:
     return found
 
 
-def load_options(load: Any) -> dict[str, str]:
-    """The options of a load, its path among them."""
-    return {**load.options, **({"path": load.paths[0]} if load.paths else {})}
-
-
 @dataclass(frozen=True)
 class _Changes:
     """Changes of the loads in a plan, and in those of the views that it names."""
@@ -100,8 +100,8 @@ class _Changes:
             views: what names mean.
             checked: whether the views are known to be those that the names mean.
         """
-        changed = [self.change(load) for load in list(messages(relation, _LOAD))]
-        found = list(messages(relation, _RELATION)) if views else []
+        changed = [self.change(load) for load in list(messages(relation, LOAD))]
+        found = list(messages(relation, RELATION)) if views else []
         carrying = [one for one in found if one.HasField("with_relations") and one.with_relations.root.HasField("sql")]
         roots = [one.with_relations.root for one in carrying]
         changed += [self._text(one, one.with_relations.root, views, checked=checked) for one in carrying]
@@ -186,7 +186,7 @@ def _fresh_id() -> int:
 def unknown_views(frame: DataFrame) -> list[str]:
     """Names of temporary views in a plan of Connect that read Paimon, and whose plans this client has not kept."""
     connected: Any = frame
-    relations = list(messages(connected._plan.plan(frame.sparkSession.client), _RELATION))
+    relations = list(messages(connected._plan.plan(frame.sparkSession.client), RELATION))
     if not any(one.HasField("sql") or one.read.HasField("named_table") for one in relations):
         return []
     text = connected._explain_string(extended=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
+from paimon_spark.spark.session.connect_messages import RELATION, messages, paimon_loads
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
 from paimon_spark.spec.sql_text import quoted_name
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 GLOBAL = "global_temp"
-_RELATION, _LOAD = "spark.connect.Relation", "spark.connect.Read.DataSource"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def keep_view(rows: DataFrame, name: str, *, is_global: bool) -> None:
     named = "\n".join(_names(relation)).lower()
     views = {view: found for view, found in kept.items() if view.removeprefix(f"{GLOBAL}.") in named}
     kept.pop(key, None)
-    if views or any(load.format.lower() == "paimon" for load in messages(relation, _LOAD)):
+    if views or any(True for _ in paimon_loads(relation)):
         kept[key] = KeptView(relation, _hash(spark, key), views)
 
 
@@ -91,23 +91,9 @@ def _hash(spark: SparkSession, key: str) -> int:
     return int(plain(spark.read.table)(".".join(map(quoted_name, parts))).semanticHash())
 
 
-def messages(message: Any, kind: str) -> Iterator[Any]:
-    """The messages of a kind anywhere in a message, itself among them."""
-    if message.DESCRIPTOR.full_name == kind:
-        yield message
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        is_map = field.message_type.GetOptions().map_entry
-        parts = value.values() if is_map else [value] if hasattr(value, "DESCRIPTOR") else value
-        for part in parts:
-            if hasattr(part, "DESCRIPTOR"):
-                yield from messages(part, kind)
-
-
 def _names(relation: Any) -> Iterator[str]:
     """Texts that may name views."""
-    for found in messages(relation, _RELATION):
+    for found in messages(relation, RELATION):
         if found.HasField("sql"):
             yield found.sql.query
         elif found.HasField("read"):

@@ -155,7 +155,12 @@ def is_paimon(reader_or_writer: Any, arguments: Sequence[Any], named: Mapping[st
     """Whether the format is ours: that of the call (its second argument), else the one that was set before."""
     given = named.get("format", arguments[1] if len(arguments) > 1 else None)
     source = given or getattr(reader_or_writer, "_paimon_format", None)
-    return isinstance(source, str) and source.lower() == "paimon"
+    return isinstance(source, str) and is_paimon_format(source)
+
+
+def is_paimon_format(name: str | None) -> bool:
+    """Whether the name of a format, as readers, writers and plans have it, is ours."""
+    return (name or "").lower() == "paimon"
 
 
 def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:

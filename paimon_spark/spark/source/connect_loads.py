@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.session.connect_plans import load_options
-from paimon_spark.spark.session.connect_views import messages
+from paimon_spark.spark.session.connect_messages import load_options, paimon_loads
 from paimon_spark.spark.session.plain_methods import wrap_method
 from paimon_spark.spark.session.session_settings import time_zone
 from paimon_spark.spark.source.source_options import read_request
@@ -31,8 +30,8 @@ def _load(own: Callable[..., Any]) -> Callable[..., Any]:
     def load(self: Any, *given: Any, **named: Any) -> Any:
         __tracebackhide__ = True
         frame = own(self, *given, **named)
-        for one in messages(frame._plan.plan(frame.sparkSession.client), "spark.connect.Read.DataSource"):
-            if one.format.lower() == "paimon" and any(key.lower() in _TIMES for key in one.options):
+        for one in paimon_loads(frame._plan.plan(frame.sparkSession.client)):
+            if any(key.lower() in _TIMES for key in one.options):
                 with suppress(PaimonError):  # the server says what is wrong
                     _warn(load_options(one))
         return frame

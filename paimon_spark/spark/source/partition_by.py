@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.session.pyspark_members import java_writer, writer_options
-from paimon_spark.spark.session.session_settings import is_connect, settings_option
+from paimon_spark.spark.session.session_settings import is_connect, is_paimon_format, settings_option
 from paimon_spark.spark.source.write_target import path_already_exists, saved_table_exists
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FORMAT = "paimon"
 _MARK = "_knows_paimon"
 _DEFAULT = "errorifexists"
 _ONLY_NEW = ("default", "error", _DEFAULT, "ignore")
@@ -99,7 +98,7 @@ def _options_of(writer: Any) -> dict[str, str]:
 def _move_classic(writer: Any) -> bool:
     """Move what `partitionBy` said; return whether the writer is Paimon's."""
     java = java_writer(writer)
-    if str(java.source()).lower() != _FORMAT:
+    if not is_paimon_format(str(java.source())):
         return False
     columns = java.partitioningColumns()
     if columns.isDefined():
@@ -113,7 +112,7 @@ def _move_classic(writer: Any) -> bool:
 
 def _move_connect(writer: Any) -> bool:
     plan = writer._write
-    if str(plan.source or "").lower() != _FORMAT:
+    if not is_paimon_format(plan.source):
         return False
     if plan.partitioning_cols:
         writer.option("partition", listed_columns(plan.partitioning_cols))

@@ -8,7 +8,8 @@ from paimon_spark.commit.conflict_detection import LAST_SAFE
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options.core_options import OPENED_AT, READS_LEVEL_0
 from paimon_spark.read.postponed_read import hides_rows, refuse_self_overwrite
-from paimon_spark.spark.session.connect_plans import load_options, unknown_views, with_loads
+from paimon_spark.spark.session.connect_messages import is_paimon_load, load_options
+from paimon_spark.spark.session.connect_plans import unknown_views, with_loads
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import read_request
@@ -85,7 +86,7 @@ def replacing_rows(
 
 def _is_plain_load(load: Any, table: FileStoreTable) -> bool:
     """Whether it loads the rows of a table, and names no version."""
-    if load.format.lower() != "paimon" or len(load.paths) > 1:
+    if not is_paimon_load(load) or len(load.paths) > 1:
         return False
     request = read_request(load_options(load))
     if request.name.system_table is not None or any(key in POINTS_OF_TIME for key in request.options):
