@@ -13,6 +13,8 @@ READS_LEVEL_0 = "_reads-level-0"
 """A job of ours sets it where rows that batch reads leave out must not be lost; it is no option that users know."""
 OPENED_AT = "_opened-at-schema"
 """The id of the schema by which a statement that replaces a table's schema reads its old rows; as above."""
+AT_SNAPSHOT = "_at-snapshot"
+"""The id of the snapshot that a Connect client has chosen for a load which names no version; as above."""
 IGNORES_LOST_FILES = "scan.ignore-lost-files"
 IGNORES_CORRUPT_FILES = "scan.ignore-corrupt-files"
 

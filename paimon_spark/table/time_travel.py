@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
+from paimon_spark.options.core_options import AT_SNAPSHOT
 from paimon_spark.spec.option_validation import startup_mode
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 
@@ -124,6 +125,8 @@ def resolve_snapshot(
         return _at_version(table, chosen[VERSION])
     if mode == "compacted-full":
         return latest_compacted(table, chosen)
+    if AT_SNAPSHOT in chosen:
+        return table.snapshots.get(option_number(chosen, AT_SNAPSHOT))
     return (_created_at(table, chosen) if mode == BY_CREATION else None) or table.snapshots.latest()
 
 

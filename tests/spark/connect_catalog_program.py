@@ -14,6 +14,7 @@ from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -141,7 +142,8 @@ def explains() -> None:
     )
     joined = table.join(spark.table("lake.shop.t").alias("y"), "id").select("y.name")
     equal(scans(joined), ["columns=[id, name], snapshot=4"])
-    equal(scans(table.where("id = 2").union(table)), ["columns=[id, name], snapshot=4"])  # both at one snapshot
+    both = ["columns=[id, name], filter=[`id` = 2], snapshot=4", "columns=[id, name], snapshot=4"]
+    equal(scans(table.where("id = 2").union(table)), both)
     kept = table.where("id = 2").cache()
     equal(scans(kept.select("id")), ["columns=[id, name], snapshot=4"])
     equal((kept.is_cached, rows(kept)), (True, [(2, "B")]))
@@ -157,6 +159,31 @@ def explains() -> None:
     spark.catalog.dropTempView("seen")
     equal((scans(spark.table("lake.shop.`t$snapshots`")), scans(spark.range(1))), ([], []))
     fails(AnalysisException, "[`id`, `name`]", lambda: table.select("id", "nmae").collect())
+
+
+@check
+def snapshots_of_actions() -> None:
+    """As on a classic session a load by a path stays on its snapshot; names and statements follow the table."""
+    spark.sql("CREATE TABLE lake.shop.acts (id BIGINT NOT NULL)")
+    path = f"{root}/wh/shop.db/acts"
+    table = paimon_spark.open_table(path)
+    one = pa.table({"id": pa.array([1], pa.int64())}, pa.schema([pa.field("id", pa.int64(), nullable=False)]))
+    table.append(one)
+    loaded, named, text = _loaded(path), spark.table("lake.shop.acts"), spark.sql("SELECT id FROM lake.shop.acts")
+    for count in (2, 3):
+        table.append(one)
+        equal([len(loaded.collect()), len(named.collect()), len(text.collect())], [1, count, count])
+        equal(named.union(text).union(loaded.select(loaded["id"])).count(), 2 * count + 1)
+        named.write.mode("overwrite").parquet(f"{root}/acts")
+        equal(spark.read.parquet(f"{root}/acts").count(), count)
+    spark.sql("ALTER TABLE lake.shop.acts ADD COLUMN more STRING")
+    equal([loaded.columns, _loaded(path).columns], [["id"], ["id", "more"]])
+    loaded.write.format("paimon").mode("overwrite").save(path)  # the rows of the table itself, as they are by now
+    equal(spark.table("lake.shop.acts").count(), 3)
+
+
+def _loaded(path: str) -> Any:
+    return spark.read.format("paimon").load(path)
 
 
 @check

@@ -1,6 +1,7 @@
 """Random DataFrames of a Connect session, with and without what its client tells loads: `python … sc://… <directory>`.
 
-Prints what failed, each on a line of its own, then how many loads were told something, then "done".
+And random SELECT texts, with and without what is taken from them. Prints what failed, each on a line of its own, then
+how many frames and how many texts told a load something, then "done".
 """
 
 import datetime as dt
@@ -18,6 +19,8 @@ from pyspark.sql import functions as sf
 import paimon_spark
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.pushdown import loads
+from paimon_spark.spark.session.connect_messages import paimon_loads
+from paimon_spark.spark.text import queries
 from tests.support.seeds import chance
 
 spark: Any = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
@@ -151,46 +154,128 @@ def ends(rng: Random, frame: Any) -> Any:
     )()
 
 
-def found(frame: Any) -> str:
+CONDITIONS = {
+    "id": ["{}id = 5", "{}id > 7", "{}id IN (1, 5, 9)", "{}id BETWEEN 3 AND 12", "3 < {}id", "{}ID <> 5"],
+    "k": ["{}k = 'a'", "{}k IS NULL", "{}k IS NOT NULL", "NOT {}k = 'b'", "{}k <> 'a' OR {}v = 3"],
+    "v": ["{}v < 3", "{}v IS NULL", "{}v = 3", "{}v + 1 = 2", "({}v >= 0 AND {}id <= 20)"],
+    "day": ["{}day = '2024-01-02'", "{}day > DATE '2024-01-02'", "{}day IS NOT NULL", "{}c = 'a'", "{}d < 2.5"],
+}
+SOURCES = [
+    *("lake.shop.t AS {}", "lake.shop.t AS {}", "(SELECT * FROM lake.shop.t WHERE v < 3) AS {}", "made AS {}"),
+    *("(SELECT DISTINCT v AS id, k, day, id AS v, c, d FROM lake.shop.t) {}", "lake.shop.t VERSION AS OF 2 {}"),
+    *("(SELECT *, v + 1 AS w FROM lake.shop.t) AS {}", "(SELECT * FROM lake.shop.t ORDER BY id LIMIT 9) {}"),
+    "(SELECT id, k, max(v) AS v, day, c, d FROM lake.shop.t GROUP BY id, k, day, c, d) {}",
+]
+JOINS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "ANTI JOIN", "CROSS JOIN", ","]
+
+
+def text(rng: Random) -> str:
+    """A query of one or two relations, perhaps in another one, with a CTE, or joined by UNION."""
+    kind = rng.randrange(8)
+    if kind == 0:
+        return f"{text(rng)} UNION {rng.choice(['', 'ALL '])}{text(rng)}"
+    if kind == 1:
+        inner = f"SELECT {rng.choice(['a.*', 'a.v AS id, a.k, a.id AS v, a.day, a.c, a.d'])} {body(rng)}"
+        return f"SELECT * FROM ({inner}) x WHERE {where(rng, ['', 'x.'])}"
+    if kind == 2:
+        return f"SELECT lake.shop.t.id, shop.t.k, v FROM lake.shop.t WHERE {where(rng, ['', 't.', 'lake.shop.t.'])}"
+    if kind == 3:
+        nested = f"SELECT id FROM lake.shop.t b WHERE b.v = a.v AND {where(rng, ['', 'b.', 'a.'])}"
+        exists = f"{rng.choice(['', 'NOT '])}EXISTS ({nested})"
+        return f"SELECT id, k FROM lake.shop.t a WHERE {exists} AND {where(rng, ['a.'])}"
+    return f"SELECT {rng.choice(['a.id, a.k', 'a.*', 'count(*), sum(a.id)', '*'])} {body(rng)}"
+
+
+def body(rng: Random) -> str:
+    """FROM and WHERE of one relation, or of two."""
+    one, two = rng.choice(SOURCES).format("a"), rng.choice(SOURCES).format("b")
+    join = rng.choice([*JOINS, "", "", ""])
+    if not join:
+        return f"FROM {one} WHERE {where(rng, ['', 'a.'])}"
+    hidden = "SEMI" in join or "ANTI" in join
+    filtered = f"WHERE {where(rng, ['a.', '', 'a.'] if hidden else ['a.', 'b.'])}"
+    if join in ("CROSS JOIN", ","):
+        return f"FROM {one} {join} {two} {filtered} AND a.id = b.id"
+    on = rng.choice(["USING (id)", f"ON a.id = b.id AND {where(rng, ['a.', 'b.'])}"])
+    return f"FROM {one} {join} {two} {on} {filtered if rng.random() < 0.7 else ''}"
+
+
+def where(rng: Random, qualifiers: list[str]) -> str:
+    """One condition, or two."""
+    chosen = [rng.choice(CONDITIONS[rng.choice(list(CONDITIONS))]) for _ in range(rng.randrange(1, 3))]
+    return " AND ".join(one.format(*[rng.choice(qualifiers)] * 2) for one in chosen)
+
+
+def answer(rng: Random) -> Callable[[], Any]:
+    """What runs a text, and perhaps a filter above it."""
+    query = text(rng)
+    query = f"WITH made AS (SELECT * FROM lake.shop.t) {query}" if "made" in query else query
+    above = rng.choice(["", "", "id > 3", "k = 'a'"])
+    return lambda: spark.sql(query).where(above) if above else spark.sql(query)
+
+
+def found(frame: Callable[[], Any]) -> str:
     """The rows, or the error's condition."""
     try:
-        return repr(sorted(map(repr, frame.collect())))
+        return repr(sorted(map(repr, frame().collect())))
     except PySparkException as error:  # both ways are to say the same
         return f"{type(error).__name__} {str(error).splitlines()[0]}"
 
 
 def main() -> None:
-    """Compare; the first answer of each frame is the one without push-down."""
+    """Compare; the first answer of each frame or text is the one without push-down."""
     paimon_spark.register_catalog(spark, "lake", warehouse=f"{sys.argv[2]}/wh")
     fill()
     changed: list[str] = []
-    own, told = loads.push_down, 0
+    own, of_text, columns = loads.push_down, queries.filter_option, queries.columns_option
 
     def counting(relation: Any, client: Any) -> bool:
-        before = relation.SerializeToString(deterministic=True)
+        before = options(relation)
         prunes = own(relation, client)
-        changed.extend(["changed"] * (before != relation.SerializeToString(deterministic=True)))
+        changed.extend(["changed"] * (before != options(relation)))
         return prunes
 
-    for seed in range(int(sys.argv[3])):
-        rng = chance("connect push-down", seed)
-        try:
-            frame = base(rng)
-            for _ in range(rng.randrange(3)):
-                frame = step(rng, frame)
-            frame = ends(rng, frame)
-            loads.push_down = lambda relation, client: False
-            plain = found(frame)
-            loads.push_down = counting
-            changed.clear()
-            pushed = found(frame)
-            told += bool(changed)
-            if plain != pushed:
-                print(f"seed {seed}: {plain[:300]} is not {pushed[:300]}")
-        except (PySparkException, PaimonError, AttributeError, TypeError, ValueError):
-            print(f"seed {seed}: {traceback.format_exc()}".replace("\n", " | "))
-    print(f"told {told}")
+    def counting_text(*given: Any) -> str | None:
+        condition = of_text(*given)
+        changed.extend(["changed"] * (condition is not None))
+        return condition
+
+    def compare(kind: str, count: int, make: Callable[[Random], Callable[[], Any]]) -> None:
+        told = 0
+        for seed in range(count):
+            try:
+                frame = make(chance(kind, seed))
+                loads.push_down = lambda relation, client: False
+                queries.filter_option, queries.columns_option = (lambda *_: None), (lambda *_: {})
+                plain = found(frame)
+                loads.push_down = counting
+                queries.filter_option, queries.columns_option = counting_text, columns
+                changed.clear()
+                pushed = found(frame)
+                told += bool(changed)
+                if plain != pushed:
+                    print(f"{kind} {seed}: {plain[:300]} is not {pushed[:300]}")
+            except (PySparkException, PaimonError, AttributeError, TypeError, ValueError):
+                print(f"{kind} {seed}: {traceback.format_exc()}".replace("\n", " | "))
+        print(f"told {told}")
+
+    compare("connect push-down", int(sys.argv[3]), built)
+    compare("text push-down", int(sys.argv[4]), answer)
     print("done")
+
+
+def built(rng: Random) -> Callable[[], Any]:
+    """A DataFrame."""
+    frame = base(rng)
+    for _ in range(rng.randrange(3)):
+        frame = step(rng, frame)
+    frame = ends(rng, frame)
+    return lambda: frame
+
+
+def options(relation: Any) -> list[tuple[str | None, str | None]]:
+    """What loads are told, without the snapshot."""
+    return [(load.options.get("columns"), load.options.get("filter")) for load in paimon_loads(relation)]
 
 
 main()

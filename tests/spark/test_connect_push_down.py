@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
-FRAMES = 30
+FRAMES, TEXTS = 30, 20
 
 
 def test_a_plan_of_many_steps_is_sent_as_it_is() -> None:
@@ -31,13 +31,18 @@ class Client:
     """One that has kept no rows."""
 
 
-def test_rows_and_errors_of_random_frames_stay_the_same(connect: str, tmp_path: Path) -> None:
+def test_rows_and_errors_of_random_frames_and_texts_stay_the_same(connect: str, tmp_path: Path) -> None:
     program = "tests/spark/connect_push_down_program.py"
     done = subprocess.run(
-        [sys.executable, program, connect, tmp_path, str(FRAMES)], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, program, connect, tmp_path, str(FRAMES), str(TEXTS)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    *failed, told, end = done.stdout.splitlines()
+    *failed, told, by_texts, end = done.stdout.splitlines()
     assert not failed
     assert end == "done"
     assert int(told.removeprefix("told ")) > FRAMES / 4
+    assert int(by_texts.removeprefix("told ")) > TEXTS / 2

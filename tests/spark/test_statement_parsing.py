@@ -3,7 +3,14 @@
 import pytest
 
 from paimon_spark.spark.statements.cursor import Cursor, tokenize
-from paimon_spark.spark.statements.query_trees import Comparison, NotUnderstoodError, Value, filter_option, read_query
+from paimon_spark.spark.statements.query_trees import (
+    Comparison,
+    NotUnderstoodError,
+    Value,
+    filter_option,
+    read_named,
+    read_query,
+)
 from paimon_spark.spark.statements.version_clauses import version_clauses, without_clauses
 from paimon_spark.spec.data_types import (
     BigIntType,
@@ -32,15 +39,35 @@ LEFT_TO_THE_READER = {
     "SELECT 1 FROM t WHERE day > '2024-01-31' AND ok = TRUE": "(`day` > DATE '2024-01-31') AND (`ok` = TRUE)",
     "SELECT 1 FROM t WHERE (n IS NULL) AND NOT price IS NULL": "(`n` IS NULL) AND (`price` IS NOT NULL)",
     "SELECT 1 FROM t WHERE t.n = 1 AND (n = 2 OR n = 3)": "(`n` = 1)",
-    "SELECT 1 FROM t JOIN u ON t.n = u.n WHERE t.n = 1 AND ok = true AND u.n = 2": "(`n` = 1)",
+    "SELECT 1 FROM t JOIN u ON t.n = u.n WHERE t.n = 1 AND ok = true AND u.n = 2": "(`n` = 1) AND (`ok` = TRUE)",
     "SELECT 1 FROM db.t AS x, u WHERE x.n = 1 AND t.n = 2": "(`n` = 1)",
     "SELECT 1 FROM c.db.t WHERE c.db.t.n = 1 AND DB.`T`.ok = TRUE AND t.f = 2": "(`n` = 1) AND (`ok` = TRUE)",
     "SELECT 1 FROM c.db.t JOIN c.e.u ON t.n = u.n WHERE c.db.t.n = 1 AND 2 = c.e.u.n": "(`n` = 1)",
     "SELECT 1 FROM db.t WHERE c.db.t.n = 1 AND e.t.n = 2": None,
     "SELECT 1 FROM db.t AS x WHERE db.t.n = 1": None,
     "SELECT 1 FROM u WHERE EXISTS (SELECT 1 FROM t WHERE n = 1 AND t.ok = u.ok)": "(`n` = 1)",
-    "SELECT 1 FROM t LEFT JOIN u ON t.n = u.n WHERE t.n = 1": None,
-    "SELECT 1 FROM u LEFT JOIN t ON t.n = u.n WHERE t.n IS NULL": None,
+    "SELECT 1 FROM t LEFT JOIN u ON t.n = u.n AND t.ok = TRUE WHERE t.n = 1": "(`n` = 1)",
+    "SELECT 1 FROM u LEFT JOIN t ON t.n = 2 AND t.day IS NULL WHERE t.n IS NULL": "(`n` = 2) AND (`day` IS NULL)",
+    "SELECT 1 FROM t RIGHT JOIN u ON t.ok = TRUE WHERE t.n = 1 AND t.day IS NULL": "(`ok` = TRUE) AND (`n` = 1)",
+    "SELECT 1 FROM t JOIN v ON t.n = 1 FULL JOIN u ON t.n = 2 WHERE t.day IS NULL AND n > 3": "(`n` = 1) AND (`n` > 3)",
+    "SELECT 1 FROM t SEMI JOIN u ON t.n = 1 AND u.n = 2 WHERE ok = TRUE": "(`n` = 1) AND (`ok` = TRUE)",
+    "SELECT 1 FROM u LEFT ANTI JOIN t ON t.n = 1 AND u.n = 2 WHERE ok = TRUE": "(`n` = 1)",
+    "SELECT 1 FROM t ANTI JOIN u ON t.n = 1 WHERE ok = TRUE": "(`ok` = TRUE)",
+    "SELECT 1 FROM u JOIN t ON n = 1 NATURAL JOIN v": None,
+    "SELECT 1 FROM (SELECT n AS a, name AS n, ok FROM t x WHERE x.ok = TRUE) y WHERE y.a = 1 AND n = 'b'": (
+        "(`ok` = TRUE) AND (`n` = 1) AND (`Name` = 'b')"
+    ),
+    "SELECT 1 FROM (SELECT *, n + 1 AS m FROM t) WHERE n = 1 AND m = 2": "(`n` = 1)",
+    "SELECT 1 FROM (SELECT x.* FROM t x LEFT JOIN u) WHERE n = 1": "(`n` = 1)",
+    "WITH c AS (SELECT n AS a FROM t) SELECT * FROM u JOIN c ON c.a = 1": "(`n` = 1)",
+    "WITH c AS (SELECT * FROM t) SELECT * FROM c WHERE n = 1 UNION SELECT * FROM c WHERE n = 2": None,
+    "WITH c(n) AS (SELECT name FROM t) SELECT * FROM c WHERE n = 1": None,
+    "SELECT 1 FROM (SELECT n, max(day) FROM t) WHERE n = 1": None,
+    "SELECT 1 FROM (SELECT n, my_sum(day) FROM t) WHERE n = 1": None,
+    "SELECT 1 FROM (SELECT n FROM t GROUP BY n) WHERE n = 1": None,
+    "SELECT 1 FROM (SELECT * FROM t LIMIT 1) WHERE n = 1": None,
+    "SELECT 1 FROM (SELECT n, row_number() OVER (ORDER BY n) FROM t) WHERE n = 1": None,
+    "SELECT 1 FROM (SELECT * FROM t UNION ALL SELECT * FROM u) WHERE n = 1": None,
     "SELECT 1 FROM t TABLESAMPLE (1 ROWS) WHERE n = 1": None,
     "SELECT 1 FROM t AS x(m, n) WHERE n = 1": None,
     "SELECT 1 FROM t LATERAL VIEW explode(array(1)) e AS n WHERE n = 1": None,
@@ -67,6 +94,20 @@ LEFT_TO_THE_READER = {
 def test_what_of_a_where_is_left_to_the_reader(query: str) -> None:
     (table,) = [found for found in read_query(query).tables if found.parts[-1] == "t"]
     assert filter_option(table.comparisons, FIELDS) == LEFT_TO_THE_READER[query]
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    {
+        "SELECT n, name AS a FROM t": "(`n` = 1)",
+        "SELECT * FROM t JOIN u USING (n)": "(`n` = 1)",
+        "SELECT count(*) AS n FROM t": None,
+        "SELECT * FROM (SELECT * FROM t) x, t": None,
+    }.items(),
+)
+def test_what_is_asked_of_the_rows_of_a_query(query: str, asked: str | None) -> None:
+    found = read_named(query, [Comparison("n", "=", (Value("number", "1"),))])
+    assert filter_option(found.get("t", ()), FIELDS) == asked
 
 
 def test_a_column_that_is_not_the_tables_is_not_compared() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.pushdown.loads import push_down
-from paimon_spark.spark.session.connect_messages import SUBQUERY_ALIAS, is_paimon_load, load_options, messages
+from paimon_spark.spark.session.connect_messages import SUBQUERY_ALIAS, copied, is_paimon_load, load_options, messages
 from paimon_spark.spark.session.connect_plans import loads_of, sent_plan
 from paimon_spark.spark.session.plain_methods import wrap_method
 from paimon_spark.spark.source.source_options import read_request
@@ -42,7 +42,7 @@ def _scans(frame: DataFrame) -> list[str]:
 
     connected: Any = frame
     client = connected.sparkSession.client
-    relation = connected._plan.plan(client)
+    relation = copied(connected._plan.plan(client))
     push_down(relation, client)
     sent = type(connected)(sent_plan(relation), connected.sparkSession)
     loads = list(filter(is_paimon_load, loads_of(sent, named_tables)))

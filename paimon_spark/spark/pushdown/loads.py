@@ -20,12 +20,14 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.options.core_options import AT_SNAPSHOT
 from paimon_spark.spark.session.connect_messages import (
     EXPRESSION_STRING,
     READ,
     RELATION,
     UNRESOLVED_REGEX,
     UNRESOLVED_STAR,
+    copied,
     is_paimon_load,
     load_options,
     messages,
@@ -33,16 +35,15 @@ from paimon_spark.spark.session.connect_messages import (
 )
 from paimon_spark.spark.session.connect_plans import sent_plan
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
-from paimon_spark.spark.source.source_options import COLUMNS, FILTER, read_request
+from paimon_spark.spark.source.connect_loads import is_fixed, known_table, pin_of
+from paimon_spark.spark.source.source_options import COLUMNS, FILTER
 from paimon_spark.spark.sql.read_version import at_version
-from paimon_spark.spark.sql.warehouses import is_registered_path
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.sql_text import quoted_name
-from paimon_spark.storage.store_options import scheme_of
-from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
     from paimon_spark.spark.statements.query_trees import Comparison
+    from paimon_spark.spec.data_types import DataField
 
 _STAR = re.compile(r"(?:^|[,(.])\s*\*")
 _PATTERN = re.compile(r"`[^`]*[()*+?|\[\]][^`]*`|\bidentifier\s*\(", re.IGNORECASE)
@@ -66,9 +67,11 @@ _sent = threading.local()
 def install_push_down() -> None:
     """Let plans of Connect sessions tell Paimon's loads what is needed of them."""
     from pyspark.sql.connect.dataframe import DataFrame
-    from pyspark.sql.connect.plan import LogicalPlan
+    from pyspark.sql.connect.plan import LogicalPlan, WriteOperation, WriteOperationV2
 
     wrap_method(LogicalPlan, "to_proto", _to_proto)
+    for kind, of_command in ((WriteOperation, "write_operation"), (WriteOperationV2, "write_operation_v2")):
+        wrap_method(kind, "command", _writing(of_command))
     wrap_method(DataFrame, "persist", _caching(set.add))
     wrap_method(DataFrame, "unpersist", _caching(set.discard))
 
@@ -76,11 +79,27 @@ def install_push_down() -> None:
 def _to_proto(own: Callable[..., Any]) -> Callable[..., Any]:
     def to_proto(self: Any, session: Any, *given: Any, **named: Any) -> Any:
         __tracebackhide__ = True
-        relation = self.plan(session)
+        relation = copied(self.plan(session))  # of a query's text PySpark gives the one that it keeps
         _sent.plan = self if push_down(relation, session) else None
         return own(sent_plan(relation), session, *given, **named)
 
     return to_proto
+
+
+def _writing(field_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``command`` of a write, whose rows are of loads, too."""
+
+    def around(own: Callable[..., Any]) -> Callable[..., Any]:
+        def command(self: Any, session: Any) -> Any:
+            __tracebackhide__ = True
+            made = own(self, session)
+            rows = getattr(made, field_name).input
+            _sent.plan = sent_plan(copied(rows)) if push_down(rows, session) else None
+            return made
+
+        return command
+
+    return around
 
 
 def _caching(note: Callable[[set[int], int], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -131,6 +150,8 @@ class _PushDown:
     """The whole one."""
     cached: set[int]
     """Ids of plans below which nothing changes."""
+    pins: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """By path and branch: the option that names the snapshot of all loads of a table that name none."""
     repeated: set[str] = field(default_factory=set)
     """Paths that are loaded more than once: of equal loads the server takes one snapshot, of other ones maybe two."""
     pruned: list[str] = field(default_factory=list)
@@ -152,6 +173,9 @@ class _PushDown:
             if own.HasField("data_source") and not own.is_streaming:
                 self._change(own.data_source, comparisons, is_cut=is_cut)
             return
+        if kind == "with_relations" and own.root.HasField("sql"):
+            self._visit_text(own, comparisons)
+            return
         passed: tuple[Comparison, ...] = ()
         if kind == "filter":
             from paimon_spark.spark.pushdown.comparisons import comparisons_of  # sqlglot, which `register` spares
@@ -167,31 +191,50 @@ class _PushDown:
             if not any(one is known for known in inputs):
                 self.visit(one, (), is_cut=False)
 
+    def _visit_text(self, query: Any, comparisons: Sequence[Comparison]) -> None:
+        """Go down to the rows that the text of a query names, and which its message carries."""
+        from paimon_spark.spark.statements.query_trees import read_named  # sqlglot, as above
+
+        query.root.common.ClearField("plan_id")  # the text would be taken for the one with the rows of another time
+        asked = read_named(query.root.sql.query, comparisons)
+        for one in query.references:
+            kind = one.WhichOneof("rel_type")
+            self.visit(one, asked.get(one.subquery_alias.alias, ()) if kind == "subquery_alias" else (), is_cut=False)
+
     def _change(self, load: Any, comparisons: Sequence[Comparison], *, is_cut: bool) -> None:
-        """Tell a load what is needed of it, where its table is known here and is what it will be there."""
-        own = {key.lower(): key for key in load.options}
-        prunes = is_cut and COLUMNS not in own and self._names is not None
-        if not is_paimon_load(load) or load.schema or not (comparisons or prunes):
-            return
-        if _path(load) in self.repeated:
+        """Tell a load which snapshot it is of and what is needed of it, where its table is known here."""
+        if not is_paimon_load(load):
             return
         with suppress(PaimonError, OSError):  # the server says what is wrong, or reaches a store that we do not
-            request = read_request(load_options(load))
-            known = scheme_of(request.path) in ("", "file") or is_registered_path(request.path)
-            if not known or request.name.system_table is not None:
+            table = known_table(load)
+            if table is None:
                 return
-            from paimon_spark.spark.statements.query_trees import filter_option  # sqlglot, as above
+            if (table.path, table.branch) not in self.pins:
+                self.pins[table.path, table.branch] = pin_of(table)
+            if not is_fixed(table):
+                load.options.update(self.pins[table.path, table.branch])
+            if AT_SNAPSHOT in load.options or _path(load) not in self.repeated:
+                self._narrow(load, at_version(table, {}).schema.fields, comparisons, is_cut=is_cut)
 
-            fields = at_version(load_table(request.name, options=request.options), {}).schema.fields
-            compared = [one for one in fields if not isinstance(one.type, CharType)]  # Spark pads no literals here
-            if condition := filter_option(comparisons, compared):
-                name = own.get(FILTER, FILTER)
-                given = load.options.get(name)
-                load.options[name] = f"({given}) AND {condition}" if given else condition
-            wanted = [one.name for one in fields if self._is_named(one.name)] or [fields[0].name]
-            if prunes and len(wanted) < len(fields):
-                load.options[COLUMNS] = ", ".join(map(quoted_name, wanted))
-                self.pruned.append(request.path)
+    def _narrow(
+        self, load: Any, fields: Sequence[DataField], comparisons: Sequence[Comparison], *, is_cut: bool
+    ) -> None:
+        own = {key.lower(): key for key in load.options}
+        prunes = is_cut and COLUMNS not in own and self._names is not None
+        if load.schema or not (comparisons or prunes):
+            return
+        from paimon_spark.spark.statements.query_trees import filter_option  # sqlglot, as above
+
+        compared = [one for one in fields if not isinstance(one.type, CharType)]  # Spark pads no literals here
+        name = own.get(FILTER, FILTER)
+        given = load.options.get(name, "")
+        added = [one for one in comparisons if (filter_option([one], compared) or "") not in given]
+        if condition := filter_option(added, compared):
+            load.options[name] = f"({given}) AND {condition}" if given else condition
+        wanted = [one.name for one in fields if self._is_named(one.name)] or [fields[0].name]
+        if prunes and len(wanted) < len(fields):
+            load.options[COLUMNS] = ", ".join(map(quoted_name, wanted))
+            self.pruned.append(_path(load))
 
     def _is_named(self, column: str) -> bool:
         """Whether the plan may name a column."""

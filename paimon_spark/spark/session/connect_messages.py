@@ -46,3 +46,10 @@ def paimon_loads(message: Any) -> Iterator[Any]:
 def load_options(load: Any) -> dict[str, str]:
     """The options of a load, its path among them."""
     return {**load.options, **({"path": load.paths[0]} if load.paths else {})}
+
+
+def copied(message: Any) -> Any:
+    """A copy of a message, which may be changed."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy

@@ -21,6 +21,7 @@ from paimon_spark.spark.session.connect_messages import (
     UNRESOLVED_ATTRIBUTE,
     UNRESOLVED_REGEX,
     UNRESOLVED_STAR,
+    copied,
     messages,
 )
 from paimon_spark.spark.session.connect_views import KeptView, is_as_kept, kept_views
@@ -66,8 +67,8 @@ def sent_plan(relation: Any) -> Any:
             super().__init__(None)
 
         def plan(self, session: Any) -> Any:
-            """The message; plans above it copy it."""
-            return relation
+            """A copy of the message, which may be changed."""
+            return copied(relation)
 
     return Sent()
 
@@ -138,8 +139,7 @@ class _Changes:
         if not rows:
             return False
         if query is None:
-            query = type(found)()
-            query.CopyFrom(found)
+            query = copied(found)
             query.common.plan_id = _fresh_id()
             found.with_relations.root.CopyFrom(query)
             query = found.with_relations.root
@@ -156,8 +156,7 @@ class _Changes:
         view = views.get(key)
         if view is None:
             return None
-        rows = type(view.relation)()
-        rows.CopyFrom(view.relation)
+        rows = copied(view.relation)
         if not self.made(rows, view.views, checked=True):
             return None
         if not checked and not is_as_kept(self.spark, key, view):

@@ -24,7 +24,7 @@ from paimon_spark.spark.session.pyspark_members import java_state, jvm_of, unlog
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrameReader, SparkSession
 
 SETTINGS = "paimon.secret-settings"
 """The option in which `SessionSettings` travel. What a user gives under this name is replaced.
@@ -39,6 +39,7 @@ PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _SPARK = (TIME_ZONE, PARTITION_OVERWRITE_MODE)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 _MARK = "_paimon_carries_settings"
+_FOLLOWS = "_paimon_follows"
 _MAPPERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
@@ -161,6 +162,20 @@ def is_paimon(reader_or_writer: Any, arguments: Sequence[Any], named: Mapping[st
 def is_paimon_format(name: str | None) -> bool:
     """Whether the name of a format, as readers, writers and plans have it, is ours."""
     return (name or "").lower() == "paimon"
+
+
+def following(reader: DataFrameReader) -> DataFrameReader:
+    """Return a reader whose loads follow the table: each action reads what is the latest snapshot when it begins.
+
+    So tables are read by their names; a load by a path stays on the snapshot that it finds.
+    """
+    setattr(reader, _FOLLOWS, True)
+    return reader
+
+
+def is_following(reader: DataFrameReader) -> bool:
+    """Whether `following` was given a reader."""
+    return hasattr(reader, _FOLLOWS)
 
 
 def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:

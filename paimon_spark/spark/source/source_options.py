@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
-from paimon_spark.options.core_options import OPENED_AT, READS_LEVEL_0
+from paimon_spark.options.core_options import AT_SNAPSHOT, OPENED_AT, READS_LEVEL_0
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE, asks_for_dynamic
 from paimon_spark.spark.session.session_options import (
     MERGE_KEYS,
@@ -168,7 +168,7 @@ def _sorted_options(
             raise OptionError(f"option '{names[lowered]}' has no meaning for {action}")
         elif lowered in _SPARK_KEYS or lowered.startswith("option."):
             continue
-        elif find_option(key) is None and key not in (OPENED_AT, READS_LEVEL_0):  # which jobs of ours give
+        elif find_option(key) is None and key not in (AT_SNAPSHOT, OPENED_AT, READS_LEVEL_0):  # which jobs of ours give
             raise unknown_option_error(key, (*own,))
         else:
             others[key] = value

@@ -11,7 +11,7 @@ taken only where both sides are of one kind, and nothing depends on casts, time 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlglot import exp
@@ -66,8 +66,12 @@ class NotUnderstoodError(Exception):
     """sqlglot cannot parse a query; the message says where."""
 
 
-def read_query(text: str) -> Query:
+def read_query(text: str, given: Sequence[Comparison] = ()) -> Query:
     """Return the tables that a query reads, without its CTEs.
+
+    Args:
+        text: the query.
+        given: what its rows must pass, or nothing uses them.
 
     Raises:
         NotUnderstoodError: it cannot be parsed.
@@ -80,7 +84,9 @@ def read_query(text: str) -> Query:
         raise NotUnderstoodError("it is not one query")
     tree = trees[0]
     selects = {id(select): number for number, select in enumerate(tree.find_all(exp.Select))}
-    tables = tuple(table for node in tree.find_all(exp.Table) if (table := _reference(node, selects)) is not None)
+    tables = tuple(
+        table for node in tree.find_all(exp.Table) if (table := _reference(node, selects, given)) is not None
+    )
     columns = tuple(column for node in tree.find_all(exp.Column) if (column := _qualified(node, selects)) is not None)
     return Query(tables, columns, _names_all_columns(tree))
 
@@ -91,6 +97,21 @@ def named_tables(text: str) -> list[tuple[tuple[str, ...], int, int, str | None]
         return [(table.parts, table.start, table.end, table.alias) for table in read_query(text).tables]
     except NotUnderstoodError:
         return None
+
+
+def read_named(text: str, given: Sequence[Comparison]) -> dict[str, tuple[Comparison, ...]]:
+    """By names of one part that a query reads once: what each row of theirs must pass which the query uses.
+
+    Args:
+        text: the query; of one that is not parsed nothing is known.
+        given: as of `read_query`.
+    """
+    try:
+        tables = read_query(text, given).tables
+    except NotUnderstoodError:
+        return {}
+    names = [table.parts[-1] for table in tables]
+    return {table.parts[0]: table.comparisons for table in tables if names.count(table.parts[-1]) == 1}
 
 
 def compared_columns(condition: str) -> tuple[list[tuple[tuple[str, str], tuple[str, str]]], bool]:
@@ -142,7 +163,7 @@ def _scopes(node: Any, selects: Mapping[int, int]) -> Iterator[int]:
             yield selects[id(node)]
 
 
-def _reference(node: Any, selects: Mapping[int, int]) -> TableReference | None:
+def _reference(node: Any, selects: Mapping[int, int], given: Sequence[Comparison]) -> TableReference | None:
     parts = [part for part in (node.args.get("catalog"), node.args.get("db"), node.this) if part]
     if not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in parts):
         return None  # a function, IDENTIFIER(…), a name of more than three parts
@@ -152,7 +173,8 @@ def _reference(node: Any, selects: Mapping[int, int]) -> TableReference | None:
     name = alias.name if alias is not None and alias.name else None
     start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
     names = tuple(part.name for part in parts)
-    return TableReference(names, start, end, name, tuple(_comparisons(node)), next(_scopes(node, selects), None))
+    comparisons = tuple(dict.fromkeys(_comparisons(node, given)))
+    return TableReference(names, start, end, name, comparisons, next(_scopes(node, selects), None))
 
 
 def _is_cte(node: Any) -> bool:
@@ -198,21 +220,88 @@ def _names_all_columns(tree: Any) -> bool:
     return not any(join.args.get("method") or join.args.get("using") for join in tree.find_all(exp.Join))
 
 
-def _comparisons(node: Any) -> Iterator[Comparison]:
-    """Return the conditions of a WHERE clause that compare columns of a table with literals."""
+def _comparisons(node: Any, given: Sequence[Comparison]) -> Iterator[Comparison]:
+    """Comparisons with literals that each row of a table or subquery must pass which the query uses of it.
+
+    Args:
+        node: stands in a FROM.
+        given: what the rows of the whole query must pass.
+    """
     select = _select_of(node)
-    if select is None or select.args.get("where") is None:
+    if select is None:
         return
-    alone = not select.args.get("joins")
-    own = (node.alias,) if node.alias else _qualifier(node, "this")
-    own = tuple(name.lower() for name in own)
-    condition = select.args["where"].this
-    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
-        found = _comparison(part)
-        if found is not None:
-            comparison, qualifier = found
-            if own[-len(qualifier) :] == tuple(name.lower() for name in qualifier) if qualifier else alone:
-                yield comparison
+    own = tuple(name.lower() for name in ((node.alias,) if node.alias else _qualifier(node, "this")))
+    for comparison, qualifier, keeps_nulls in _conditions(select, node.parent, given):
+        is_own = own[-len(qualifier) :] == tuple(map(str.lower, qualifier)) if qualifier else True
+        if is_own and (keeps_nulls or comparison.operator != "IS NULL"):
+            yield comparison  # a name without a table is of this one, if it has such a column, or ambiguous
+
+
+def _conditions(
+    select: Any, clause: Any, given: Sequence[Comparison]
+) -> Iterator[tuple[Comparison, tuple[str, ...], bool]]:
+    """What the rows that a FROM or JOIN clause brings must pass, and whether IS NULL means their own nulls.
+
+    Those of an outer join mean rows that are not there, too; then all other comparisons are false.
+    """
+    joins = select.args.get("joins") or []
+    at = next((number for number, join in enumerate(joins, 1) if join is clause), 0)
+    is_hidden = at > 0 and _kind(joins[at - 1]) in ("SEMI", "ANTI")
+    is_outer = at > 0 and _side(joins[at - 1]) in ("LEFT", "FULL")
+    for number, join in enumerate(joins, 1):
+        is_last = number == at and _side(join) in ("", "LEFT")
+        is_before = number > at and not is_hidden and _kind(join) != "ANTI"
+        if is_last or (is_before and (_kind(join) == "SEMI" or _side(join) in ("", "RIGHT"))):
+            for found in _compared(join.args.get("on")):
+                yield *found, number == at or not is_outer
+        is_outer |= number > at and _side(join) in ("RIGHT", "FULL")
+    if not is_hidden:
+        where = select.args.get("where")
+        for found in (*_compared(None if where is None else where.this), *_given(select, given)):
+            yield *found, not is_outer
+
+
+def _compared(condition: Any) -> Iterator[tuple[Comparison, tuple[str, ...]]]:
+    """The comparisons that a condition joins by AND, each with the qualifier of its column."""
+    for part in () if condition is None else _conjuncts(condition):
+        if (found := _comparison(part)) is not None:
+            yield found
+
+
+def _given(select: Any, given: Sequence[Comparison]) -> Iterator[tuple[Comparison, tuple[str, ...]]]:
+    """What the query around a SELECT asks of its rows, of the columns that these are made of."""
+    if any(select.args.get(key) for key in _CLOSED) or not all(map(_is_made_of_its_row, select.expressions)):
+        return
+    if select.parent is None:
+        asked: Iterable[Comparison] = given
+    else:
+        relation = select.parent if isinstance(select.parent, exp.Subquery) else _only_reference(select.parent)
+        asked = () if relation is None else _comparisons(relation, given)
+    for comparison in asked:
+        for projection in select.expressions:
+            column = projection.unalias()
+            if projection.is_star:
+                yield comparison, _qualifier(column) if isinstance(column, exp.Column) else ()
+            elif isinstance(column, exp.Column) and projection.output_name.lower() == comparison.column.lower():
+                yield replace(comparison, column=column.name), _qualifier(column)
+
+
+def _is_made_of_its_row(projection: Any) -> bool:
+    """Whether a column of a SELECT needs no other rows, is the same each time and makes no rows of its own."""
+    return all(
+        isinstance(node, _OF_ONE_ROW) and not (isinstance(node, exp.Star) and any(node.args.values()))
+        for node in projection.walk()
+    )
+
+
+def _only_reference(cte: Any) -> Any:
+    """The one table of a query that means a common table expression; None where there are more, or other columns."""
+    if not isinstance(cte, exp.CTE) or cte.parent.args.get("recursive") or cte.args["alias"].args.get("columns"):
+        return None
+    name, tables = cte.alias.lower(), cte.root().find_all(exp.Table)
+    named = [table for table in tables if table.name.lower() == name and not table.args.get("db")]
+    same = [other for other in cte.root().find_all(exp.CTE) if other.alias.lower() == name]
+    return named[0] if len(named) == len(same) == 1 and _is_cte(named[0]) else None
 
 
 def _qualifier(node: Any, last: str = "table") -> tuple[str, ...]:
@@ -221,7 +310,7 @@ def _qualifier(node: Any, last: str = "table") -> tuple[str, ...]:
 
 
 def _select_of(node: Any) -> Any:
-    """Return the SELECT whose WHERE clause filters the rows of a table directly; None without one."""
+    """Return the SELECT whose conditions filter the rows of a table or subquery directly; None without one."""
     parent = node.parent
     if not isinstance(parent, exp.From | exp.Join) or not isinstance(parent.parent, exp.Select):
         return None
@@ -234,12 +323,27 @@ def _select_of(node: Any) -> Any:
     if any(select.args.get(key) for key in ("laterals", "pivots", "sample", "connect", "match")):
         return None
     for join in select.args.get("joins") or []:
-        inner = (join.args.get("kind") or "").upper() in ("", "INNER", "CROSS")
-        if join.args.get("side") or join.args.get("method") or not inner:
+        if join.args.get("method") or _side(join) not in _SIDES or _kind(join) not in _KINDS:
             return None
     return select
 
 
+def _side(join: Any) -> str:
+    """Of an outer join; a semi or anti join has none."""
+    return "" if _kind(join) in ("SEMI", "ANTI") else (join.args.get("side") or "").upper()
+
+
+def _kind(join: Any) -> str:
+    return (join.args.get("kind") or "").upper()
+
+
+_SIDES, _KINDS = ("", "LEFT", "RIGHT", "FULL"), ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
+_CLOSED = ("group", "having", "qualify", "limit", "offset", "fetch", "windows", "kind")
+"""Clauses of a SELECT whose rows are other ones if some of those that it is made of are missing."""
+_OF_ONE_ROW = (
+    *(exp.Column, exp.Star, exp.Identifier, exp.Alias, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Dot),
+    *(exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Cast, exp.DataType, exp.Upper, exp.Lower, exp.Coalesce, exp.Concat),
+)
 _OPERATORS: dict[type[Any], str] = {
     **{exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="},
 }

@@ -12,6 +12,7 @@ from paimon_spark.spark.session.connect_messages import is_paimon_load, load_opt
 from paimon_spark.spark.session.connect_plans import unknown_views, with_loads
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_connect
+from paimon_spark.spark.source.connect_loads import unpinned
 from paimon_spark.spark.source.source_options import read_request
 from paimon_spark.spark.statements.query_trees import named_tables
 from paimon_spark.table.table import load_table
@@ -45,6 +46,7 @@ def pinned_source(
     def pin(load: Any) -> bool:
         if not _is_plain_load(load, table):
             return False
+        unpinned(load)
         load.options["scan.snapshot-id"] = str(snapshot_id)
         if table.options.batch_scan_skips_level_0:
             load.options[READS_LEVEL_0] = "true"

@@ -9,7 +9,6 @@ Only the columns that a query can name are read.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +21,7 @@ from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.read.metadata_columns import metadata_fields
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.session_settings import following
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import (
@@ -79,10 +79,10 @@ def has_pipe(tokens: Sequence[Token]) -> bool:
 
 def names_of_columns(tokens: Sequence[Token]) -> frozenset[str] | None:
     """Return the words that could be columns, in lower case; None where patterns or expressions may name columns."""
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    for token, behind in zip(tokens, [*tokens[1:], None], strict=True):
         if token.kind is Kind.QUOTED and _PATTERN_SIGNS & set(token.text):
             return None
-        if token.is_word("IDENTIFIER") and following is not None and following.is_sign("("):
+        if token.is_word("IDENTIFIER") and behind is not None and behind.is_sign("("):
             return None
     return frozenset(token.text.lower() for token in tokens)
 
@@ -275,7 +275,7 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
         return _under_its_name(files, read.name)
     activate(context.spark)
     reader = context.spark.read.format("paimon").options(**read.name.options).options(**layered(read.options, options))
-    return _under_its_name(reader.load(read.name.path), read.name)
+    return _under_its_name(following(reader).load(read.name.path), read.name)
 
 
 def _under_its_name(rows: Any, name: TableName) -> DataFrame:
@@ -357,7 +357,6 @@ def _frames(
     scans: Scans | None = None,
 ) -> dict[tuple[Any, ...], _Frame]:
     """Return a DataFrame for each table and version. A table that is named twice is read at one snapshot."""
-    counts = Counter(read.key for read in reads)
     pipes = has_pipe(tokens)
     names = None if pipes or not query.names_all_columns or not pruned else names_of_columns(tokens)
     frames: dict[tuple[Any, ...], _Frame] = {}
@@ -381,20 +380,29 @@ def _frames(
             known = (*schema.field_names, *(column.name for column in metadata_fields(schema)))
             hidden = metadata_columns(schema, tokens) if pruned else []
             options |= columns_option(read.name.parts, fields, names, hidden)
-            condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
-            options |= {} if condition is None else {FILTER: condition}
+            options |= {} if pipes else _filter(fields, [one.reference for one in reads if one.key == read.key])
             if scans is not None:
                 scans.append((read.name, table, options))
         else:
             _check_system_table(read)
         if read.current is None:
             reader = context.spark.read.format("paimon").options(**read.name.options).options(**options)
-            frames[read.key] = _Frame(reader.load(read.name.path), known)
+            frames[read.key] = _Frame(following(reader).load(read.name.path), known)
         else:
             handle = TableHandle(context.spark, read.name.path, read.name.options)
             rows = handle.snapshot_rows(read.current, opened=table, **options)
             frames[read.key] = _Frame(padded(rows, table.schema.fields), known)
     return frames
+
+
+def _filter(fields: Sequence[DataField], references: Sequence[TableReference]) -> dict[str, str]:
+    """The option `filter` with what each row must pass that one of the references to a table uses."""
+    conditions = [filter_option(reference.comparisons, fields) for reference in references]
+    known = [condition for condition in conditions if condition is not None]
+    if len(known) < len(conditions):
+        return {}
+    either = list(dict.fromkeys(known))
+    return {FILTER: either[0] if len(either) == 1 else " OR ".join(f"({one})" for one in either)}
 
 
 def _check_system_table(read: _Read) -> None:

@@ -13,7 +13,7 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import check_session
 from paimon_spark.spark.session.connect_views import keep_view, kept_views
-from paimon_spark.spark.session.session_settings import is_connect
+from paimon_spark.spark.session.session_settings import following, is_connect
 from paimon_spark.spark.source.source_options import read_request, refused_spark_table
 from paimon_spark.spark.source.table_read import TableRead, scans_text
 from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
@@ -311,7 +311,7 @@ def _loaded_view(context: Context, cursor: Cursor, name: str, *, is_global: bool
         return None
     options = cursor.properties() if cursor.take("OPTIONS") else {}
     done = context.spark_sql(cursor.text)
-    keep_view(context.spark.read.format("paimon").options(**options).load(), name, is_global=is_global)
+    keep_view(following(context.spark.read.format("paimon").options(**options)).load(), name, is_global=is_global)
     return done
 
 
