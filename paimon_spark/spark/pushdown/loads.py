@@ -35,7 +35,7 @@ from paimon_spark.spark.session.connect_messages import (
 )
 from paimon_spark.spark.session.connect_plans import sent_plan
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
-from paimon_spark.spark.source.connect_loads import is_fixed, known_table, pin_of
+from paimon_spark.spark.source.connect_loads import is_fixed, known_table, may_pin, pin_of
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER
 from paimon_spark.spark.sql.read_version import at_version
 from paimon_spark.spec.data_types import CharType
@@ -123,7 +123,7 @@ def push_down(relation: Any, client: Any) -> bool:
     Returns:
         Whether a load has fewer columns now.
     """
-    work = _PushDown(relation, _cached.get(client, set()))
+    work = _PushDown(relation, client, _cached.get(client, set()))
     with suppress(RecursionError):  # a plan of hundreds of steps, whose loads stay as they are
         paths = [_path(load) for load in paimon_loads(relation)]
         work.repeated.update(path for path, count in Counter(paths).items() if count > 1)
@@ -148,6 +148,7 @@ def with_all_columns(client: Any, error: PySparkException) -> PySparkException:
 class _PushDown:
     plan: Any
     """The whole one."""
+    client: Any
     cached: set[int]
     """Ids of plans below which nothing changes."""
     pins: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
@@ -209,9 +210,9 @@ class _PushDown:
             table = known_table(load)
             if table is None:
                 return
-            if (table.path, table.branch) not in self.pins:
-                self.pins[table.path, table.branch] = pin_of(table)
-            if not is_fixed(table):
+            if may_pin(load, self.client) and not is_fixed(table):
+                if (table.path, table.branch) not in self.pins:
+                    self.pins[table.path, table.branch] = pin_of(table)
                 load.options.update(self.pins[table.path, table.branch])
             if AT_SNAPSHOT in load.options or _path(load) not in self.repeated:
                 self._narrow(load, at_version(table, {}).schema.fields, comparisons, is_cut=is_cut)

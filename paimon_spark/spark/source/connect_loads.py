@@ -2,12 +2,15 @@
 
 A server plans each action anew, and keeps plans by their text: of two actions of one DataFrame the later one might read
 the older snapshot. So the client names the snapshot wherever it knows the table (its warehouse is registered, or its
-path is local): for a load by a path when it is made, as on a classic session, for a table by its name when it is sent.
+path is local and the server on this machine): for a load by a path when it is made, as on a classic session, for a
+table by its name when it is sent.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 _TIMES = ("timestampasof", "scan.timestamp")
 """Times as text. Those of statements come as numbers, and this client has resolved them already."""
+_HERE = ("localhost", "127.0.0.1", "::1", socket.gethostname())
+"""Hosts of servers that have this machine's files."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -46,11 +51,12 @@ def _load(own: Callable[..., Any]) -> Callable[..., Any]:
     def load(self: Any, *given: Any, **named: Any) -> Any:
         __tracebackhide__ = True
         frame = own(self, *given, **named)
-        for one in paimon_loads(frame._plan.plan(frame.sparkSession.client)):
+        client = frame.sparkSession.client
+        for one in paimon_loads(frame._plan.plan(client)):
             with suppress(PaimonError, OSError):  # the server says what is wrong, or reaches a store that we do not
                 if any(key.lower() in _TIMES for key in one.options):
                     _warn(load_options(one))
-                table = None if is_following(self) else known_table(one)
+                table = None if is_following(self) or not may_pin(one, client) else known_table(one)
                 if table is not None and not is_fixed(table) and (pin := pin_of(table)):
                     frame._plan._options = {**one.options, **pin, OPENED_AT: str(table.latest.id)}
         return frame
@@ -70,6 +76,13 @@ def known_table(load: Any) -> FileStoreTable | None:
     if not known or request.name.system_table is not None:
         return None
     return load_table(request.name, options=request.options)
+
+
+def may_pin(load: Any, client: Any) -> bool:
+    """Whether this client finds the latest snapshot of a load's table where the server does, and not in a copy."""
+    path = load_options(load).get("path", "")
+    is_here = getattr(client, "host", None) in _HERE and os.path.isabs(path.removeprefix("file:"))
+    return is_here or is_registered_path(path)
 
 
 def is_fixed(table: FileStoreTable) -> bool:
