@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.options.core_options import AT_SNAPSHOT
+from paimon_spark.spark.pushdown.connect_loads import is_fixed, known_table, may_pin, pin_of
 from paimon_spark.spark.session.connect_messages import (
     EXPRESSION_STRING,
     READ,
@@ -35,7 +36,6 @@ from paimon_spark.spark.session.connect_messages import (
 )
 from paimon_spark.spark.session.connect_plans import sent_plan
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
-from paimon_spark.spark.source.connect_loads import is_fixed, known_table, may_pin, pin_of
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER
 from paimon_spark.spark.sql.read_version import at_version
 from paimon_spark.spec.data_types import CharType
