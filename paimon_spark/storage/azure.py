@@ -33,8 +33,9 @@ ANSWER_SECONDS: Final = 8
 RETRIES: Final = 3
 _RETRIES_TO_CONNECT: Final = 2
 """Where nobody listens: adlfs asks several times more by itself."""
-FIRST_PAUSE_SECONDS: Final = 1
-"""The pauses are 1, 4 and 10 seconds, give or take one."""
+_FIRST_PAUSE_SECONDS: Final = 1
+_LONGER_BY: Final = 2
+"""The pauses are 3, 5 and 9 seconds, give or take one: 1 and a power of 2."""
 
 
 _Any: Any = object
@@ -110,7 +111,7 @@ class AzureFiles(_Any):  # type: ignore[misc]
         """Make the client, as adlfs does, and bound its waits."""
         super().do_connect()
         policy = self.service_client._config.retry_policy
-        policy.initial_backoff, policy.random_jitter_range = FIRST_PAUSE_SECONDS, 1
+        policy.initial_backoff, policy.increment_base, policy.random_jitter_range = _FIRST_PAUSE_SECONDS, _LONGER_BY, 1
         policy.connect_retries = _RETRIES_TO_CONNECT
         self.hurry(self.hurried)
 

@@ -19,8 +19,8 @@ _FORBID: Final = {"x-oss-forbid-overwrite": "true"}
 _STANDARD_RANGES: Final = {"x-oss-range-behavior": "standard"}
 """Without it OSS answers a range that begins behind the end with the whole object."""
 _PART_BYTES: Final = 16 * 1024 * 1024
-_SILENT_SECONDS: Final = 8
-"""After so long without an answer a request is given up, and sent again."""
+_WAITS_SECONDS: Final = (5, 8)
+"""After so long without a connection, or without an answer, a request is given up, and sent again."""
 _ATTEMPTS: Final = 3
 _EXISTS: Final = "FileAlreadyExists"
 _PLAIN_BUCKETS: Final[set[tuple[str, str]]] = set()
@@ -69,7 +69,7 @@ class OssFiles(_Any):  # type: ignore[misc]
 
     def _get_bucket(self, bucket_name: str, connect_timeout: Any = None) -> Any:
         try:
-            wait = silence.ANSWER_SECONDS if self.hurried else _SILENT_SECONDS
+            wait = silence.ANSWER_SECONDS if self.hurried else _WAITS_SECONDS
             return super()._get_bucket(bucket_name, connect_timeout or wait)
         except FileNotFoundError:
             raise FileNotFoundError(f"The bucket {bucket_name} does not exist: no bucket has such a name") from None

@@ -19,10 +19,11 @@ def fronts(spark: SparkSession, root: str, options: dict[str, str]) -> dict[str,
     }
 
 
-def told(run: Callable[[], DataFrame]) -> str:
-    """The error of a query."""
+def told(run: Callable[[], object]) -> str:
+    """The error of a statement, or of the action of its query."""
     try:
-        return f"no error, but {run().collect()}"
+        found = run()
+        return f"no error, but {found.collect() if isinstance(found, DataFrame) else found}"
     except Exception as error:  # noqa: BLE001 - of any class
         return str(error)
 

@@ -7,16 +7,21 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import paimon_spark
 from conftest import ROOT
 from paimon_spark.errors import StorageError
+from paimon_spark.storage.file_io import FsspecFileIO
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from tests.spark.refused_stores_program import fronts, told
+from tests.storage.test_refusals_of_stores import S3 as REFUSALS
+from tests.support.faulty_server import Fault, faulty
+from tests.support.store_server import BUCKET
 from tests.support.store_servers import store_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
@@ -26,7 +31,9 @@ AWAY = "http://127.0.0.1:1"
 KEYS = {"s3.access-key": "key", "s3.secret-key": SECRET, "s3.path-style-access": "true"}
 AZURE = f"DefaultEndpointsProtocol=http;AccountName=account;AccountKey={SECRET};BlobEndpoint={AWAY}/account;"
 AWAY_WORDS = r"(does not answer|No NameNode answers).*(Check|Give)"
-CASES: dict[str, tuple[str, dict[str, str], str]] = {
+Case = tuple[str, dict[str, str], str]
+"""A warehouse, options that reach it, and words of the error."""
+CASES: dict[str, Case] = {
     "s3": ("s3://b/wh", {"s3.endpoint": AWAY, **KEYS}, AWAY_WORDS),
     "s3a": ("s3a://b/wh", {"fs.s3a.endpoint": AWAY, **KEYS}, AWAY_WORDS),
     "gcs": ("gs://b/wh", {"fs.endpoint_url": AWAY, "fs.token": "anon"}, AWAY_WORDS),
@@ -34,49 +41,92 @@ CASES: dict[str, tuple[str, dict[str, str], str]] = {
     "hdfs": ("hdfs://127.0.0.1:1/wh", {}, AWAY_WORDS),
     "no bucket": ("s3:///wh", KEYS, "names no bucket"),
     "no container": ("abfs:///wh", {"fs.connection_string": AZURE}, "names no container"),
-    "missing bucket": ("s3://missing/wh", {}, "does not exist.*Create"),
 }
+MISSING = "does not exist.*Create"
+OF_SERVERS: dict[str, tuple[str, str, Fault | None, str]] = {
+    "missing bucket": ("s3", "missing", None, MISSING),
+    "missing bucket of gcs": ("gcs", "missing", None, MISSING),
+    "missing container": ("azure", "missing", None, MISSING),
+    "keys": ("s3", BUCKET, REFUSALS["keys"][0], REFUSALS["keys"][1]),
+    "keys of azure": ("azure", BUCKET, None, "may not be read"),
+    "clock": ("s3", BUCKET, REFUSALS["clock"][0], REFUSALS["clock"][1]),
+    "region": ("s3", BUCKET, REFUSALS["region"][0], REFUSALS["region"][1]),
+    "silent": ("s3", BUCKET, "silent", AWAY_WORDS),
+}
+"""The server, a bucket there, what it answers of its own accord, and words of the error."""
+SHORTLY = {"s3.connection.timeout": "1 s", "s3.attempts.maximum": "1"}
 
 
-@pytest.fixture(scope="module")
-def cases() -> Iterator[dict[str, tuple[str, dict[str, str], str]]]:
-    """The cases, of which one needs a server that answers."""
-    with store_server("s3") as server:
-        root, _, words = CASES["missing bucket"]
-        yield {**CASES, "missing bucket": (root, dict(server.options), words)}
+@contextmanager
+def refusing(name: str) -> Iterator[Case]:
+    """A case, with a server where it needs one."""
+    if name not in OF_SERVERS:
+        yield CASES[name]
+        return
+    store, bucket, fault, words = OF_SERVERS[name]
+    with store_server(store) as server, faulty(server) as (front, faults):
+        faults.rule = lambda *_: fault
+        options = {**front.options, **(SHORTLY if store == "s3" else {})}
+        if "keys" in name and store == "azure":
+            options = {key: re.sub("AccountKey=[^;]+", f"AccountKey={SECRET}", it) for key, it in options.items()}
+        yield front.root.replace(BUCKET, bucket, 1), options, words
+
+
+def fronts_of(session: SparkSession, catalog: str, root: str, options: dict[str, str]) -> list[Callable[[], object]]:
+    """Ways to name a table of a warehouse."""
+    read, text = fronts(session, root, options).values()
+    writer = session.range(1).write.format("paimon").options(**options).mode("append")
+    return [
+        lambda: session.sql(f"SELECT * FROM {catalog}.d.t"),
+        lambda: session.sql(f"CREATE TABLE {catalog}.d.t (k INT)"),
+        read,
+        lambda: session.sql(f"INSERT INTO {catalog}.d.t VALUES (1)"),
+        lambda: writer.save(f"{root}/d.db/t"),
+        text,
+    ]
 
 
 def check(text: str, words: str) -> None:
     sentence = next((line for line in text.splitlines() if re.search(words, line)), None)
     assert sentence is not None, text
     assert SECRET not in text
+    assert "hidden" not in text
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_what_a_classic_session_is_told(
-    spark: SparkSession, cases: dict[str, tuple[str, dict[str, str], str]], case: str
-) -> None:
-    root, options, words = cases[case]
-    session = spark.newSession()
-    for run in fronts(session, root, options).values():
+@pytest.mark.parametrize("case", [*CASES, *OF_SERVERS])
+def test_what_a_classic_session_is_told(spark: SparkSession, case: str) -> None:
+    """By one front in turn: each case, and each front."""
+    number = [*CASES, *OF_SERVERS].index(case)
+    session, catalog = spark.newSession(), f"refused_{number}"
+    with refusing(case) as (root, options, words):
+        paimon_spark.register_catalog(session, catalog, warehouse=root, **options)
+        ways = fronts_of(session, catalog, root, options)
         begun = time.monotonic()
-        check(told(run), words)
+        text = told(ways[number % len(ways)])
         assert time.monotonic() - begun < 30
-    name = f"refused_{case.replace(' ', '_')}"
-
-    def by_catalog() -> DataFrame:
-        paimon_spark.register_catalog(session, name, warehouse=root, **options)
-        return session.sql(f"SELECT * FROM {name}.d.t")
-
-    begun = time.monotonic()
-    check(told(by_catalog), words)
-    assert time.monotonic() - begun < 30
+    check(text, words)
+    assert len(text.splitlines()) == 1
 
 
-def test_what_a_connect_client_is_told(connect: str, cases: dict[str, tuple[str, dict[str, str], str]]) -> None:
-    given = [(root, options) for root, options, _ in cases.values()]
-    program = [sys.executable, "-m", "tests.spark.refused_stores_program", connect, json.dumps(given)]
-    done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=ROOT)
+def test_a_save_asks_a_store_that_does_not_answer_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def silent(_: object, path: str) -> list[str]:
+        asked.append(path)
+        raise StorageError(f"The store of {path} does not answer")
+
+    monkeypatch.setattr(FsspecFileIO, "list_names", silent)
+    with pytest.raises(StorageError, match="does not answer"):
+        spark.range(1).write.format("paimon").options(**CASES["s3"][1]).mode("append").save("s3://b/wh/d.db/t")
+    assert len(asked) == 1
+
+
+def test_what_a_connect_client_is_told(connect: str) -> None:
+    with refusing("missing bucket") as missing:
+        cases = {**CASES, "missing bucket": missing}
+        given = [(root, options) for root, options, _ in cases.values()]
+        program = [sys.executable, "-m", "tests.spark.refused_stores_program", connect, json.dumps(given)]
+        done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     for (_, _, words), found in zip(cases.values(), json.loads(done.stdout.splitlines()[-1]), strict=True):
         for text in found.values():

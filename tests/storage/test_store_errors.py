@@ -10,14 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import fsspec
+import gcsfs
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from paimon_spark.errors import OptionError, PaimonError, StorageDeniedError, StorageError
 from paimon_spark.spec.data_types import DataField, IntType
-from paimon_spark.storage import azure, gcs
+from paimon_spark.storage import azure, gcs, silence
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
 from paimon_spark.storage.store_errors import not_opened, translated
@@ -240,8 +242,54 @@ def test_time_outs_of_s3_are_bounded_and_can_be_given() -> None:
             fsspec_options("s3", "s3://b", {key: value})
 
 
+ELSEWHERE = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=aGlkZGVu;BlobEndpoint=http://127.0.0.1:1/a;"
+
+
 def test_a_silent_store_of_google_or_azure_is_given_up_within_a_minute() -> None:
+    """By the policy of Azure's package itself, whose pauses begin with the second power."""
     pauses = gcs.ATTEMPTS - 1
     assert gcs.LAST_ATTEMPT_SECONDS + pauses + gcs.ANSWER_SECONDS <= 60
-    waits = (azure.RETRIES + 1) * azure.ANSWER_SECONDS
-    assert waits + sum(azure.FIRST_PAUSE_SECONDS + 3**n + 1 for n in range(1, azure.RETRIES)) + 2 <= 60
+    path = "abfs://c/wh/t"
+    store = FileIO.for_path(path, {"fs.connection_string": ELSEWHERE}).filesystem(path)  # type: ignore[attr-defined]
+    policy = store.service_client._config.retry_policy
+    jitter, policy.random_jitter_range = policy.random_jitter_range, 0
+    waits = [policy.get_backoff_time({"count": number}) + jitter for number in range(1, policy.total_retries + 1)]
+    policy.random_jitter_range = jitter
+    assert (policy.total_retries + 1) * azure.ANSWER_SECONDS + sum(waits) <= 60
+    to_connect = policy.connect_retries
+    assert (to_connect + 1) * azure.CONNECT_SECONDS + sum(waits[:to_connect]) < 30, "no such host is to be reached"
+
+
+@pytest.mark.parametrize("kind", ["ConnectionTimeoutError", "ClientConnectorDNSError"])
+def test_google_is_asked_three_times_where_nobody_listens(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Each time takes five seconds where a host is not to be reached: an error within 30."""
+    asked: list[int] = []
+
+    async def once(*_: Any, **__: Any) -> None:
+        asked.append(1)
+        raise getattr(aiohttp, kind)(*([] if kind == "ConnectionTimeoutError" else [_Nobody(), OSError("nobody")]))
+
+    async def no_pause(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(silence, "_SINCE", {})
+    monkeypatch.setattr(gcsfs.GCSFileSystem._request, "__wrapped__", once)
+    monkeypatch.setattr(gcs.asyncio, "sleep", no_pause)  # type: ignore[attr-defined]
+    with pytest.raises(StorageError, match="does not answer"):
+        FileIO.for_path("gs://b/t", {"fs.token": "anon"}).list_names("gs://b/t")
+    assert len(asked) == 3
+    assert len(asked) * gcs.CONNECT_SECONDS + sum(1 + 2**n for n in range(2)) < 30
+
+
+class _Nobody:
+    """What aiohttp's error asks of where it wanted to connect."""
+
+    host, port, ssl = "nobody", 1, True
+
+
+def test_alibaba_is_waited_for_less_than_half_a_minute_where_nobody_listens() -> None:
+    path = "oss://bucket/t"
+    options = {"fs.oss.endpoint": "http://127.0.0.1:1", "fs.oss.accessKeyId": "a", "fs.oss.accessKeySecret": "b"}
+    store = FileIO.for_path(path, options).filesystem(path)  # type: ignore[attr-defined]
+    connect, _ = store._get_bucket("bucket").timeout
+    assert connect * store._attempts() <= 15

@@ -51,7 +51,7 @@ def short_waits() -> Iterator[None]:
         patch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.1)
         patch.setattr(azure, "ANSWER_SECONDS", 1.5)
         patch.setattr(azure, "RETRIES", _ATTEMPTS - 1)
-        patch.setattr(oss, "_SILENT_SECONDS", 1.5)
+        patch.setattr(oss, "_WAITS_SECONDS", (1.5, 1.5))
         patch.setattr(oss, "_ATTEMPTS", _ATTEMPTS)
         patch.setitem(cast("dict[str, Any]", S3_BOUNDS), "read_timeout", 1.5)
         patch.setitem(S3_BOUNDS["retries"], "total_max_attempts", _ATTEMPTS)

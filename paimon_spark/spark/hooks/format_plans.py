@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import MissingFileError, PaimonError, StorageError
 from paimon_spark.spark.catalog.frames import read_relation, streaming_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
@@ -167,7 +167,9 @@ class FormatPlansProxy(SessionProxy):
         request = write_request(options, overwrite=True)
         try:
             return opened_table(request)
-        except PaimonError:  # it is made, or refused, when the write is planned
+        except PaimonError as error:  # it is made, or refused, when the write is planned
+            if isinstance(error, StorageError) and not isinstance(error, MissingFileError):
+                raise  # a store that does not answer is asked once
             return None
 
     def _settings(self, options: Mapping[str, str]) -> dict[str, str]:
