@@ -19,8 +19,7 @@ from paimon_spark.errors import StorageError
 from paimon_spark.storage.file_io import FsspecFileIO
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from tests.spark.refused_stores_program import fronts, told
-from tests.storage.test_refusals_of_stores import S3 as REFUSALS
-from tests.support.faulty_server import Fault, faulty
+from tests.support.faulty_server import S3_REFUSALS, Fault, faulty
 from tests.support.store_server import BUCKET
 from tests.support.store_servers import store_server
 
@@ -47,10 +46,10 @@ OF_SERVERS: dict[str, tuple[str, str, Fault | None, str]] = {
     "missing bucket": ("s3", "missing", None, MISSING),
     "missing bucket of gcs": ("gcs", "missing", None, MISSING),
     "missing container": ("azure", "missing", None, MISSING),
-    "keys": ("s3", BUCKET, REFUSALS["keys"][0], REFUSALS["keys"][1]),
+    "keys": ("s3", BUCKET, *S3_REFUSALS["keys"]),
     "keys of azure": ("azure", BUCKET, None, "may not be read"),
-    "clock": ("s3", BUCKET, REFUSALS["clock"][0], REFUSALS["clock"][1]),
-    "region": ("s3", BUCKET, REFUSALS["region"][0], REFUSALS["region"][1]),
+    "clock": ("s3", BUCKET, *S3_REFUSALS["clock"]),
+    "region": ("s3", BUCKET, *S3_REFUSALS["region"]),
     "silent": ("s3", BUCKET, "silent", AWAY_WORDS),
 }
 """The server, a bucket there, what it answers of its own accord, and words of the error."""

@@ -10,16 +10,11 @@ import pytest
 from paimon_spark.errors import PaimonError
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import load_table
-from tests.support.faulty_server import Answer, Fault, Faults, faulty
+from tests.support.faulty_server import S3_REFUSALS, XML, Answer, Fault, Faults, faulty
 from tests.support.store_server import StoreServer
 from tests.support.store_servers import store_server
 
 _SECONDS = 30
-XML = (("Content-Type", "application/xml"),)
-
-
-def s3(status: int, code: str, message: str) -> Answer:
-    return Answer(status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>", XML)
 
 
 def azure(status: int, code: str, message: str) -> Answer:
@@ -39,31 +34,6 @@ def oss(status: int, code: str) -> Answer:
 
 
 CLOCK = r"The clock of this machine differs.*Set the clock"
-S3 = {
-    "keys": (s3(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist"), r"check the keys"),
-    "secret": (s3(403, "SignatureDoesNotMatch", "The request signature does not match"), r"check the keys"),
-    "denied": (s3(403, "AccessDenied", "Access Denied"), r"may not be read or written.*Give the user"),
-    "clock": (
-        s3(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large."),
-        r"The clock of this machine differs.*Set the clock",
-    ),
-    "region": (
-        s3(400, "AuthorizationHeaderMalformed", "the region 'us-east-1' is wrong; expecting 'eu-west-1'"),
-        r"in another region.*expecting 'eu-west-1'.*s3\.region",
-    ),
-    "endpoint": (
-        Answer(
-            301,
-            "<Error><Code>PermanentRedirect</Code><Message>The bucket must be addressed using the specified endpoint."
-            "</Message></Error>",
-            (*XML, ("x-amz-bucket-region", "eu-west-1")),
-        ),
-        r"at another endpoint.*s3\.endpoint",
-    ),
-    "token": (s3(400, "ExpiredToken", "The provided token has expired."), r"Give a new one.*that are renewed"),
-    "bucket": (s3(404, "NoSuchBucket", "The specified bucket does not exist"), r"does not exist.*Create"),
-    "busy": (s3(503, "SlowDown", "Please reduce your request rate."), r"reduce your request rate.*run it again"),
-}  # fmt: skip
 AZURE = {
     "keys": (azure(403, "AuthenticationFailed", "Server failed to authenticate the request."), r"may not be read"),
     "denied": (azure(403, "AuthorizationPermissionMismatch", "not authorized to perform this"), r"may not be read"),
@@ -85,7 +55,7 @@ OSS = {
 }
 CASES = [
     pytest.param(store, fault, words, id=f"{store}-{name}")
-    for store, cases in (("s3", S3), ("azure", AZURE), ("gcs", GCS), ("oss", OSS))
+    for store, cases in (("s3", S3_REFUSALS), ("azure", AZURE), ("gcs", GCS), ("oss", OSS))
     for name, (fault, words) in cases.items()
 ]
 

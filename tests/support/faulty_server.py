@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tests.support.store_server import StoreServer
@@ -21,6 +21,41 @@ class Answer:
     status: int
     body: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+
+
+XML: Final = (("Content-Type", "application/xml"),)
+
+
+def _s3(status: int, code: str, message: str) -> Answer:
+    return Answer(status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>", XML)
+
+
+S3_REFUSALS: Final[dict[str, tuple[Answer, str]]] = {
+    "keys": (_s3(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist"), r"check the keys"),
+    "secret": (_s3(403, "SignatureDoesNotMatch", "The request signature does not match"), r"check the keys"),
+    "denied": (_s3(403, "AccessDenied", "Access Denied"), r"may not be read or written.*Give the user"),
+    "clock": (
+        _s3(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large."),
+        r"The clock of this machine differs.*Set the clock",
+    ),
+    "region": (
+        _s3(400, "AuthorizationHeaderMalformed", "the region 'us-east-1' is wrong; expecting 'eu-west-1'"),
+        r"in another region.*expecting 'eu-west-1'.*s3\.region",
+    ),
+    "endpoint": (
+        Answer(
+            301,
+            "<Error><Code>PermanentRedirect</Code><Message>The bucket must be addressed using the specified endpoint."
+            "</Message></Error>",
+            (*XML, ("x-amz-bucket-region", "eu-west-1")),
+        ),
+        r"at another endpoint.*s3\.endpoint",
+    ),
+    "token": (_s3(400, "ExpiredToken", "The provided token has expired."), r"Give a new one.*that are renewed"),
+    "bucket": (_s3(404, "NoSuchBucket", "The specified bucket does not exist"), r"does not exist.*Create"),
+    "busy": (_s3(503, "SlowDown", "Please reduce your request rate."), r"reduce your request rate.*run it again"),
+}  # fmt: skip
+"""Answers with which S3 refuses a request, and words of the error that each becomes."""
 
 
 Fault = int | str | Answer
