@@ -14,7 +14,7 @@ from typing import Any, Final
 from paimon_spark.storage import silence
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES
 
-BULK: Final = frozenset({"s3", "gs", "oss"})
+BULK: Final = frozenset({"s3", "gs", "oss", "abfs"})
 """Schemes whose stores delete many objects with one request."""
 
 _MOST_IN_BULK: Final = 1000
@@ -87,8 +87,8 @@ def _delete_tree_of_blobs(store: Any, key: str) -> None:
     found = store.find(key, withdirs=True, detail=True)
     found = found if isinstance(found, dict) else {}  # a list, where the key is a file's
     files = [name for name in found if found[name]["type"] != "directory"]
-    for start in range(0, len(files), _MOST_IN_BULK):
-        store.rm(files[start : start + _MOST_IN_BULK], expand_path=False)
+    if left := delete_in_bulk(store, files):
+        store.rm([files[position] for position in left], expand_path=False)
     directories = [name for name in found if found[name]["type"] == "directory"]
     for name in [*sorted(directories, reverse=True), key.rstrip("/")]:
         with contextlib.suppress(FileNotFoundError):  # only a part of names
@@ -144,8 +144,11 @@ def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
             left += positions
             continue
         try:
-            store.rm(some)
-        except (OSError, ValueError) as error:  # one missing or protected object may make the whole request fail
+            if hasattr(store, "delete_blobs"):
+                left += [positions[number] for number in store.delete_blobs(some)]
+            else:
+                store.rm(some)
+        except Exception as error:  # noqa: BLE001 - one missing or protected object may make the whole request fail
             silence.noticed(store, error)
             left += positions
     return left

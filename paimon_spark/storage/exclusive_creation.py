@@ -60,14 +60,16 @@ def put_if_absent(store: Any, key: str, data: bytes, path: str) -> bool:
         if store.protocol == "memory":
             with _MEMORY_LOCK:
                 store.pipe_file(key, data, mode="create")
-        elif store.protocol == "oss":
-            store.pipe_file(key, data, mode="create")
-        else:
+        elif "abfs" in store.protocol:
+            store.pipe_file(key, data, overwrite=False)  # of `mode` old versions know nothing, and would overwrite
+        elif "s3" in store.protocol:
             with store.open(key, "xb") as file:
                 file.write(data)
+        else:
+            store.pipe_file(key, data, mode="create")
     except FileExistsError:
         return False
-    except (NotImplementedError, ValueError) as unsupported:
+    except (NotImplementedError, TypeError, ValueError) as unsupported:
         raise not_exclusive(path, f"The installed {type(store).__module__.split('.')[0]}") from unsupported
     return True
 

@@ -349,7 +349,7 @@ class FsspecFileIO(FileIO):
 
     @named
     def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Conditional put (`"xb"`), or a rename that fails on an existing target (WebHDFS)."""
+        """Conditional put, one request, or a rename that fails on an existing target (WebHDFS)."""
         self._make_parent(path)
         store, key, endpoint = self.filesystem(path), self._key(path), str(self.storage_options.get("endpoint_url", ""))
         if not create(store, self.scheme, key, data, path, endpoint, unsafe=self.unsafe_rename):
@@ -420,7 +420,7 @@ class FsspecFileIO(FileIO):
         return deletes.empty_tree(lambda: (self.filesystem(path), self._key(path)), self.scheme)
 
     def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
-        """Delete many objects: a thousand with one request where the store can, else several at once."""
+        """Delete many objects: hundreds with one request where the store can, else several at once."""
         KEPT.drop(self, paths)
         if self.scheme in deletes.BULK and len(paths) > 1 and threads != 1:
             left = deletes.delete_in_bulk(self.filesystem(paths[0]), [self._key(path) for path in paths])

@@ -84,11 +84,12 @@ def open_object(
 def listed(store: Any, scheme: str, directory: str) -> list[dict[str, Any]]:
     """Return the entries of a directory as fsspec spells them, with one request for a thousand.
 
-    s3fs would look for a file of the name where nothing is below it.
+    s3fs would look for a file of the name where nothing is below it, adlfs for what else begins with it.
     """
     if scheme != "s3" or "/" not in directory:
         try:
-            found: list[dict[str, Any]] = store.ls(directory, detail=True)
+            azure = scheme == "abfs" and "/" in directory
+            found: list[dict[str, Any]] = store.entries(directory) if azure else store.ls(directory, detail=True)
         except FileNotFoundError:
             _check_bucket(store, scheme, directory.strip("/").partition("/")[0])
             raise

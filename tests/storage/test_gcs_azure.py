@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +19,11 @@ from paimon_spark.maintain.refs.branches import create_branch, rename_branch
 from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage import moves
+from paimon_spark.storage.azure import AzureFiles
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import check_sizes
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from tests.support.faulty_server import faulty
 from tests.support.store_server import BUCKET, StoreServer
 from tests.support.store_servers import store_server
 from tests.support.store_tables import FIELDS, insert, rows_of
@@ -58,6 +62,68 @@ def objects(file_io: FileIO, server: StoreServer) -> dict[str, dict[str, Any]]:
 
 def names(file_io: FileIO, path: str) -> list[str]:
     return sorted(status.name for status in file_io.list_names(path))
+
+
+def test_few_requests(server: StoreServer, file_io: FileIO) -> None:
+    asked: list[str] = []
+
+    def rule(method: str, path: str) -> None:
+        asked.append(f"{method} {path}")
+
+    with faulty(server) as (front, faults):
+        store = FileIO.for_path(front.root, front.options)
+        store.write_bytes(f"{server.root}/first", b"1", overwrite=True)
+        faults.rule = rule
+        assert store.create_exclusive(f"{server.root}/snapshot-1", b"1")
+        assert not store.create_exclusive(f"{server.root}/snapshot-1", b"2")
+        puts = [request for request in asked if request.startswith(("PUT", "POST"))]
+        assert len(puts) == 2
+        keys = [
+            f"{server.root}/data-[é] %{number}" if number == 5 else f"{server.root}/d é %{number}"
+            for number in range(9)
+        ]
+        for key in keys[:-1]:
+            file_io.write_bytes(key, b"1", overwrite=True)
+        asked.clear()
+        assert store.delete_files(keys[:5]) == store.delete_files(keys[5:]) == []
+        assert names(file_io, server.root) == ["first", "snapshot-1"]
+        if server.root.startswith("abfs"):
+            assert [request.partition(" ")[0] for request in asked] == ["POST", *["DELETE"] * 4]
+            asked.clear()
+            assert store.delete_files([*keys[:5], *keys[6:]]) == []
+            assert len(asked) == 1
+        for name in ("b-1/x", "b-10/y", "b-1/a/z", "b-1b"):
+            file_io.write_bytes(f"{server.root}/{name}", b"1")
+        asked.clear()
+        assert names(store, f"{server.root}/b-1") == ["a", "x"]
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("statuses", [[202, 403, 404], [503]], ids=["a denial", "no answer of each"])
+def test_azure_says_which_blobs_may_still_be_there(statuses: list[int]) -> None:
+    class Answers:
+        async def __aenter__(self) -> Answers:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
+
+        async def delete_blobs(self, *names: str, raise_on_any_failure: bool) -> Any:
+            assert names == ("x", "y", "z")
+            assert not raise_on_any_failure
+            return self._each(statuses)
+
+        async def _each(self, found: list[int]) -> AsyncIterator[Any]:
+            for status in found:
+                yield SimpleNamespace(status_code=status)
+
+    files = AzureFiles()
+    files.service_client = SimpleNamespace(get_container_client=lambda _: Answers())
+    files.split_path = lambda key: (*key.split("/"), None)
+    keys = ["c/x", "c/y", "c/z"]
+    assert asyncio.run(files._delete_blobs(keys)) == [0, 1, 2]
+    statuses[:] = [202, 202, 404]
+    assert asyncio.run(files._delete_blobs(keys)) == []
 
 
 def test_an_empty_database_is_there(server: StoreServer, catalog: FilesystemCatalog) -> None:
