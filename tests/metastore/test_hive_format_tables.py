@@ -127,12 +127,13 @@ def test_tables_that_hive_made_are_format_tables(catalog: MetastoreCatalog, show
         "type": "format-table", "file.format": "csv", "csv.field-delimiter": "\u0001", "x": "y",
     }  # fmt: skip
     assert showing.load_table("ff", "semicolons").schema.options["csv.field-delimiter"] == ";"
-    for name in ("binary_pairs", "odd", *(() if IS_HIVE_4 else ("deltas",))):
+    deltas = () if IS_HIVE_4 else ("deltas",)
+    for name in ("binary_pairs", "odd", *deltas):
         with pytest.raises(TableNotFoundError):
             showing.load_table("ff", name)
         with pytest.raises(SchemaError, match="not a paimon table"):
             showing.create_table("ff", name, format_schema(FIELDS, {}, format_name="csv"))
-    with pytest.raises(PaimonError, match=r"no Paimon table: binary_pairs, columns, csv_own"):
+    with pytest.raises(PaimonError, match=", ".join(["no Paimon table: binary_pairs, columns, csv_own", *deltas])):
         showing.drop_database("ff", cascade=True)
     assert showing.tables("ff") == shown
     showing.rename_table("ff", "csv_own", "ff", "renamed")
