@@ -66,6 +66,7 @@ ELSEWHERE = {
     "data-file.external-paths.weights": "tests/maintain/test_file_location_oracle.py",
     "commit.unsafe-rename": "tests/test_option_effects.py",
     "warehouse": "tests/table/test_catalog_options.py",
+    "defaultDatabase": "tests/spark/test_error_texts.py",
     "branch": "tests/test_option_effects.py",
     "fields.<field>.sequence-group": "tests/test_option_effects.py",
     "metastore": "tests/test_option_effects.py",

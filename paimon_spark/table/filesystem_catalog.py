@@ -39,6 +39,8 @@ class FilesystemCatalog:
     """Options of the store (``s3.*``, ``fs.*``)."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Options of new tables where their definition says nothing (catalog options ``table-default.*``)."""
+    default_database: str = DEFAULT_DATABASE
+    """Of a name that has none, where the catalog is the current one (catalog option ``defaultDatabase``)."""
 
     def with_defaults(self, options: Mapping[str, str], *, prefix: str = "") -> dict[str, str]:
         """The options of a new table, or of one that is replaced, with the defaults of the catalog.
@@ -49,6 +51,15 @@ class FilesystemCatalog:
         """
         missing = {key: text for key, text in self.defaults.items() if f"{prefix}{key}" not in options}
         return {**missing, **options}
+
+    def make_default_database(self) -> None:
+        """Make the database that ``defaultDatabase`` names, as Java does when a catalog is opened.
+
+        Raises:
+            SchemaError: the name cannot be a database's.
+        """
+        if self.default_database != DEFAULT_DATABASE:
+            self.create_database(self.default_database, ignore_if_exists=True)
 
     @cached_property
     def file_io(self) -> FileIO:

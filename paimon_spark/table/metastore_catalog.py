@@ -50,17 +50,18 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalo
         PaimonError: the metastore cannot be reached.
     """
     options, defaults = split_defaults(options)
+    database = options.pop("defaultDatabase", DEFAULT_DATABASE)
     if kind_of(options) == "rest":
-        return _served_catalog(warehouse, options, defaults)
+        return _served_catalog(warehouse, options, defaults, database)
     root = warehouse.rstrip("/") or "/"
     metastore = metastore_of(options)
     if metastore is None:
-        return FilesystemCatalog(root, options, defaults)
+        return FilesystemCatalog(root, options, defaults, database)
     given = options.get("warehouse", root).rstrip("/")
     if given != root:
         raise OptionError(f"The catalog has two warehouses: {root}, and the option 'warehouse' = '{given}'.")
     metastore.prepare()
-    return MetastoreCatalog(root, {**options, "warehouse": root}, defaults)
+    return MetastoreCatalog(root, {**options, "warehouse": root}, defaults, database)
 
 
 def split_defaults(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -69,7 +70,9 @@ def split_defaults(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str
     return {key: text for key, text in options.items() if not key.startswith(_DEFAULT)}, defaults
 
 
-def _served_catalog(warehouse: str, options: Mapping[str, str], defaults: Mapping[str, str]) -> ServedCatalog:
+def _served_catalog(
+    warehouse: str, options: Mapping[str, str], defaults: Mapping[str, str], database: str
+) -> ServedCatalog:
     from paimon_spark.metastore.rest import RestMetastore  # whoever looks up `register` does without it
 
     given = options.get("warehouse", warehouse)
@@ -78,7 +81,7 @@ def _served_catalog(warehouse: str, options: Mapping[str, str], defaults: Mappin
     named = {**options, "warehouse": warehouse}
     metastore = metastore_of(named, opens=True)
     told = split_defaults(dict(metastore.client.options))[1] if isinstance(metastore, RestMetastore) else {}
-    return ServedCatalog(root_of(warehouse, named), named, {**told, **defaults})
+    return ServedCatalog(root_of(warehouse, named), named, {**told, **defaults}, database)
 
 
 @dataclass(frozen=True)

@@ -283,6 +283,10 @@ spark.sql("USE lake")
 spark.sql("USE default")
 spark.sql("CREATE TABLE t (id INT, name STRING)")
 spark.sql("INSERT INTO t VALUES (1, 'a')")
+spark.sql("USE submitted")
+spark.sql("CREATE TABLE of_shop (id INT)")
+print(spark.catalog.currentDatabase(), spark.catalog.tableExists("submitted.shop.of_shop"))
+spark.sql("USE lake")
 spark.range(2).write.saveAsTable("u")
 print(spark.table("lake.default.t").collect(), spark.table("u").count())
 spark.read.format("paimon").load(sys.argv[1] + "/lake/default.db/t").write.format("paimon").mode("append").save(
@@ -306,6 +310,7 @@ def test_the_first_minutes_on_a_python_that_workers_do_not_find(tmp_path: Path) 
     )
     by_submit = (
         f"--conf spark.sql.catalog.submitted={official} --conf spark.sql.catalog.submitted.warehouse={tmp_path}/sub"
+        " --conf spark.sql.catalog.submitted.defaultDatabase=shop"
     )
     environment = {
         **environment,
@@ -315,7 +320,7 @@ def test_the_first_minutes_on_a_python_that_workers_do_not_find(tmp_path: Path) 
     }
     command = [sys.executable, "-c", FIRST_MINUTES, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout.splitlines() == ["[Row(id=1, name='a')] 2", "1"], done.stdout + done.stderr
+    assert done.stdout.splitlines() == ["shop True", "[Row(id=1, name='a')] 2", "1"], done.stdout + done.stderr
     said = [line for line in done.stderr.splitlines() if str(tmp_path) in line and "catalog" in line]
     assert said == [
         f"the warehouse {tmp_path}/lake of catalog lake was not there: it is made now",

@@ -44,7 +44,7 @@ from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.catalog_views import find_view, keeps_views
-from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.system.global_tables import global_table
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS, SNAPSHOT_ID, TIMESTAMP_MILLIS
@@ -68,7 +68,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         """What does not depend on the warehouse."""
         return {
             "name": self.catalog_name,
-            "defaultNamespace": ["strings", [DEFAULT_DATABASE]],
+            "defaultNamespace": ["strings", [self.catalog.default_database]],
             "capabilities": ["constants", f"{_CATALOG}.TableCatalogCapability", _CAPABILITIES],
             # by which the columns of a table depend on the read: a point of time, the branch, whether it streams
             "tableStateOptionKeys": ["set", [*POINTS_OF_TIME, BRANCH, STREAMED]],

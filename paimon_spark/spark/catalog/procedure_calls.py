@@ -32,7 +32,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure, procedure_names
 from paimon_spark.spark.sql.warehouses import Warehouses, resolve_text
-from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE, FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.table import FileStoreTable
 
 _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
@@ -178,7 +178,7 @@ def _known(owner: ProcedureCatalogProxy) -> Warehouses:
     """The catalog, and the current namespace where it is the current catalog."""
     manager = java_state(active_session(owner.gateway)).catalogManager()
     here = manager.currentCatalog().name() == owner.catalog_name
-    database = ".".join(manager.currentNamespace()) if here else DEFAULT_DATABASE
+    database = ".".join(manager.currentNamespace()) if here else owner.catalog.default_database
     return Warehouses({owner.catalog_name: owner.catalog}, owner.catalog_name, database)
 
 

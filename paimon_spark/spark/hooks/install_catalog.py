@@ -57,6 +57,7 @@ def install_catalog(
     gateway = gateway_of(spark)
     features.check_whole(gateway, features.CATALOG)
     catalog = open_catalog(warehouse, options)
+    catalog.make_default_database()
     proxy = CatalogProxy(gateway, name, catalog)
     remember_catalog(spark, name, catalog)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS

@@ -49,6 +49,11 @@ class Warehouses:
         """Whether a name that leads others is that of a catalog; the default catalog's, though it is not known yet."""
         return name in self.catalogs or (name == DEFAULT_CATALOG and name not in self.of_spark)
 
+    def default_database(self, catalog: str) -> str:
+        """The database of a catalog in which names without one are looked up at first."""
+        found = self.catalogs.get(catalog)
+        return DEFAULT_DATABASE if found is None else found.default_database
+
     @property
     def current(self) -> FilesystemCatalog | None:
         """The current catalog; None where it is none of ours."""
@@ -138,9 +143,12 @@ def add_warehouse(
     given = with_hive_address(spark, options)
     check_catalog_options(given)
     catalog = open_catalog(warehouse, given)
+    catalog.make_default_database()
     with _lock:
         known = _states.get(spark, Warehouses())
         known = replace(known, catalogs={**known.catalogs, name: catalog})
+        if known.catalog == name and known.database == DEFAULT_DATABASE:
+            known = replace(known, database=catalog.default_database)
         if own_statements and not known.own_statements:
             fresh = len(known.catalogs) == 1
             known = replace(known, own_statements=True, catalog=SPARK_CATALOG if fresh else known.catalog)
@@ -199,7 +207,7 @@ def use(spark: SparkSession, catalog: str, database: str | None = None) -> None:
     """Set the current catalog and database of a session."""
     with _lock:
         known = _states.get(spark, Warehouses())
-        _states[spark] = replace(known, catalog=catalog, database=database or DEFAULT_DATABASE)
+        _states[spark] = replace(known, catalog=catalog, database=database or known.default_database(catalog))
 
 
 def resolve(known: Warehouses, parts: Sequence[str]) -> TableName | None:
@@ -244,7 +252,8 @@ def resolve_text(known: Warehouses, text: str, catalog: str) -> TableName:
     parts = split_name(text)
     if len(parts) == 1 and "/" in parts[0]:
         parts = (catalog, parts[0])
-    here = known if known.catalog == catalog else replace(known, catalog=catalog, database=DEFAULT_DATABASE)
+    elsewhere = replace(known, catalog=catalog, database=known.default_database(catalog))
+    here = known if known.catalog == catalog else elsewhere
     name = resolve(here, parts)
     if name is None:
         raise table_not_found(parts)

@@ -21,7 +21,7 @@ from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import empty
 from paimon_spark.spec.sql_text import matching
 from paimon_spark.table.catalog_views import views_of
-from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +39,7 @@ def run_use(context: Context, cursor: Cursor) -> DataFrame | None:
     if parts[0] in known.catalogs:
         if len(parts) > 2:
             raise schema_not_found(parts)
-        database = parts[1] if len(parts) == 2 else DEFAULT_DATABASE
+        database = parts[1] if len(parts) == 2 else known.catalogs[parts[0]].default_database
         if len(parts) == 2:
             _database(known.catalogs[parts[0]], parts[0], database)
         use(context.spark, parts[0], database)

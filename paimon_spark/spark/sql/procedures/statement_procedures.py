@@ -67,7 +67,6 @@ from paimon_spark.spark.statements.cursor import Cursor, Kind, read_statement, s
 from paimon_spark.spec.sql_text import quoted_name, spark_literal
 from paimon_spark.spec.view import SPARK_DIALECT, ViewChange
 from paimon_spark.table.catalog_views import alter_view, find_view
-from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +110,8 @@ def _named(context: CallContext, catalog: str, given: tuple[str, ...], *, is_dat
     above, name = (parts, "") if is_database else (parts[:-1], parts[-1])
     if len(above) > 1:
         raise table_not_found(given)
-    database = above[0] if above else current[1] if current[0] == catalog else DEFAULT_DATABASE
+    here = current[1] if current[0] == catalog else context.warehouse().default_database
+    database = above[0] if above else here
     return _Named(catalog, database, name, current)
 
 
