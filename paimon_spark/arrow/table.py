@@ -15,7 +15,7 @@ from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, UnsupportedError
 from paimon_spark.metastore.opening import kind_of, root_of
 from paimon_spark.metastore.rest_table import SCHEME
-from paimon_spark.options import find_option, unknown_option_error
+from paimon_spark.options import find_option, reaching_options, unknown_option_error
 from paimon_spark.options.keywords import column_names, option_keys
 from paimon_spark.read.row_views import NAMED_VIEWS
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
@@ -96,9 +96,10 @@ def create_table(
     given = _in_catalog(option_keys(options), catalog)
     path = table if catalog is None else _path_of_name(table, catalog, given)
     root = parse_table_path(path).root
+    reaching = reaching_options(given)
     new = new_table_schema(
         from_arrow_schema(schema),
-        given,
+        {key: text for key, text in given.items() if key not in reaching},
         primary_keys=column_names(primary_keys),
         partition_keys=column_names(partition_keys),
         comment=comment,

@@ -400,3 +400,11 @@ def test_bad_input(warehouse: str) -> None:
         paimon_spark.create_table(warehouse, SCHEMA)
     assert table.snapshots().num_rows == 0
     assert not issubclass(CommitConflictError, OptionError)
+
+
+def test_options_of_the_store_are_no_surprise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They reach the table and are kept nowhere, of which nothing need be said."""
+    store = {"s3.endpoint": "http://x"}
+    table = paimon_spark.create_table("d.t", SCHEMA, catalog=tmp_path, bucket=1, bucket_key="k", **store)
+    assert not caplog.records
+    assert table.options == {"bucket": "1", "bucket-key": "k"}

@@ -116,19 +116,20 @@ class PaimonTable:
         if isinstance(schema, str) and is_path_name(schema):
             raise OptionError(f"PaimonTable.create takes the path before the columns, and '{schema}' is a path")
         given = dict(write_request({"path": path, **option_keys(options or {})}, overwrite=False).options)
+        reaching = reaching_options(given)
         name = parse_table_path(table_path({"path": path}))
         if ignore_if_exists and table_exists(name.root, options=given):
-            return cls.for_path(spark, path, **reaching_options(given))
+            return cls.for_path(spark, path, **reaching)
         fields = from_spark_struct(_parsed_schema(spark, schema))
         new_schema = new_table_schema(
             fields,
-            given,
+            {key: text for key, text in given.items() if key not in reaching},
             primary_keys=column_names(primary_key),
             partition_keys=column_names(partition_by),
             comment=comment,
         )
-        create_table(name.root, new_schema, options=reaching_options(given))
-        return cls.for_path(spark, path, **reaching_options(given))
+        create_table(name.root, new_schema, options=reaching)
+        return cls.for_path(spark, path, **reaching)
 
     @classmethod
     def migrate(

@@ -18,8 +18,6 @@ from paimon_spark.table.paths import MAIN_BRANCH
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    pass
-
 
 class Branches(TablePart):
     """Methods that make, move and delete branches. All of them run on the driver, without a Spark job."""
