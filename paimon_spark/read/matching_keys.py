@@ -8,7 +8,8 @@ columns of the condition are read first; then all columns, but only the rows of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Leaf, Or, Predicate, all_of, any_of, evaluate, fields, matching, split_and
+from paimon_spark.storage.read_ahead import SMALL_FILE_BYTES
 
 if TYPE_CHECKING:
     from paimon_spark.merge.merge_engine import MergeEngine
@@ -27,10 +29,10 @@ LEAST_BYTES: Final = 4 << 20
 """Sections whose files are smaller are merged whole: reading twice costs more than it saves."""
 _LEAST_COLUMNS: Final = 2
 """So many columns have to be left out of the first reading."""
-_FIRST_ROWS: Final = 1 << 16
-"""After so many rows it is known how many match."""
+_LEAST_ROWS: Final = 8_192
 _MOST_PART: Final = 8
-"""Where more than this part of the rows match, all are merged."""
+_MOST_BYTES: Final = 16 << 20
+"""Where more than this part of the rows match, and more than a few, or their keys take more bytes, all are merged."""
 _MOST_LITERALS: Final = 1_000
 """So many keys are pushed down to the files one by one; of more only their range."""
 
@@ -130,29 +132,42 @@ def matching_keys(
     if (
         not conditions
         or len(reader.fields) - len(columns) < _LEAST_COLUMNS
-        or sum(file.size for run in runs for file in run) < LEAST_BYTES
+        or _bytes_that_count(reader, runs) < LEAST_BYTES
         or any(pa.types.is_floating(field.type) for field in to_arrow_schema(columns) if field.name in keys)
     ):
         return None
-    first = replace(reader, fields=columns, special=(), dictionaries=frozenset())
+    first = replace(reader, fields=columns, special=(), dictionaries=frozenset(), ahead=None)
     either = any_of(conditions)
-    found: dict[Predicate, list[pa.RecordBatch]] = {condition: [] for condition in conditions}
-    rows = 0
-    for file in (file for run in runs for file in run):
-        for batch in first.batches(file, either if pushed is None else all_of((either, pushed))):
-            for condition, parts in found.items():
-                parts.append(matching(condition, batch).select(list(keys)))
-        rows += file.row_count
-        for condition in [c for c, parts in found.items() if _are_many(parts, rows)]:
+    most_rows = max(sum(file.row_count for run in runs for file in run), _LEAST_ROWS * _MOST_PART) // _MOST_PART
+    found = {condition: _Found(most_rows) for condition in conditions}
+    for batch in chain(*first.runs(runs, either if pushed is None else all_of((either, pushed)))):
+        for condition in [c for c, rows in found.items() if not rows.add(matching(c, batch).select(list(keys)))]:
             del found[condition]
         if not found:
             return None
     by_name = {field.name: field for field in columns}
     schema = to_arrow_schema([by_name[key] for key in keys])
-    tables = [pa.Table.from_batches(parts, schema) for parts in found.values()]
-    fewest = min(tables, key=lambda table: table.num_rows)
+    fewest = pa.Table.from_batches(min(found.values(), key=lambda rows: rows.number).batches, schema)
     return MatchingKeys(tuple((name, pc.unique(fewest[name])) for name in keys))
 
 
-def _are_many(parts: Sequence[pa.RecordBatch], rows: int) -> bool:
-    return bool(sum(part.num_rows for part in parts) * _MOST_PART > max(rows, _FIRST_ROWS))
+def _bytes_that_count(reader: FileRead, runs: Sequence[Sequence[SplitFile]]) -> int:
+    """Bytes of the files of which some columns can be read alone: small ones of a store come whole."""
+    smallest = 0 if reader.table.file_io.threads == 1 else SMALL_FILE_BYTES
+    return sum(file.size for run in runs for file in run if file.size > smallest)
+
+
+@dataclass(slots=True)
+class _Found:
+    """The keys of the rows that match one condition."""
+
+    most_rows: int
+    number: int = 0
+    size: int = 0
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+
+    def add(self, batch: pa.RecordBatch) -> bool:
+        """Keep the rows of a batch; return whether all of them are still few."""
+        self.batches.append(batch)
+        self.number, self.size = self.number + batch.num_rows, self.size + batch.nbytes
+        return self.number <= self.most_rows and self.size <= _MOST_BYTES

@@ -106,7 +106,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Sections of any size are looked at, however many rows match; what was found of each."""
     found: list[Any] = []
     look = matching_keys.matching_keys
-    for name in ("LEAST_BYTES", "_LEAST_COLUMNS", "_MOST_PART"):
+    for name in ("LEAST_BYTES", "_LEAST_COLUMNS"):
         monkeypatch.setattr(matching_keys, name, 0)
     monkeypatch.setattr("paimon_spark.read.split_read.matching_keys", lambda *a: found.append(look(*a)) or found[-1])
     return found
