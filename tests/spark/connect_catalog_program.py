@@ -180,6 +180,7 @@ def snapshots_of_actions() -> None:
     equal([loaded.columns, _loaded(path).columns], [["id"], ["id", "more"]])
     loaded.write.format("paimon").mode("overwrite").save(path)  # the rows of the table itself, as they are by now
     equal(spark.table("lake.shop.acts").count(), 3)
+    spark.sql("DROP TABLE lake.shop.acts")
 
 
 def _loaded(path: str) -> Any:
