@@ -225,7 +225,11 @@ def resolve(known: Warehouses, parts: Sequence[str]) -> TableName | None:
         catalog = known.catalogs.get(parts[0])
         if catalog is not None:
             if len(parts) != 3:
-                raise table_not_found(parts)
+                raise analysis_error(
+                    "TABLE_OR_VIEW_NOT_FOUND",
+                    f"The table or view {quoted(parts)} cannot be found: a table of a catalog is named by three parts, "
+                    f"{parts[0]}.database.table.",
+                )
             _check_no_path(parts[1])
             _check_no_path(parts[2])
             return _named(parts[0], catalog, parts[1], parts[2])
