@@ -14,14 +14,12 @@ from paimon_spark.arrow.scan import Scan
 from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, UnsupportedError
 from paimon_spark.metastore.opening import kind_of, root_of
-from paimon_spark.metastore.rest_table import SCHEME
 from paimon_spark.options import find_option, reaching_options, unknown_option_error
 from paimon_spark.options.keywords import column_names, option_keys
 from paimon_spark.read.row_views import NAMED_VIEWS
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
-from paimon_spark.table.foreign_folders import refuse_foreign_folder
+from paimon_spark.table.foreign_folders import store_of_new_table
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.paths import parse_table_path
@@ -105,13 +103,11 @@ def create_table(
         comment=comment,
     )
     store = {key: text for key, text in given.items() if key not in new.options}
-    if catalog is None and not root.startswith(SCHEME):  # a server chooses the directory
-        refuse_foreign_folder(FileIO.for_path(root, store), root)
-    if catalog is not None:
-        opened = open_catalog(catalog, store)
-        opened.create_database(table.split(".")[0], ignore_if_exists=True)
-        store = dict(opened.options)
-    return ArrowTable(create(root, new, options=store))
+    if catalog is None:
+        return ArrowTable(create(root, new, options=store, file_io=store_of_new_table(root, store)))
+    opened = open_catalog(catalog, store)
+    opened.create_database(table.split(".")[0], ignore_if_exists=True)
+    return ArrowTable(create(root, new, options=dict(opened.options)))
 
 
 class ArrowTable:

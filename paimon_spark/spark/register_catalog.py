@@ -120,7 +120,6 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
         OptionError: an option is unknown, or is one of tables; arguments are in the wrong order.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """
-    from paimon_spark.spark.sql.warehouses import remember_catalog
     from paimon_spark.table.catalog_options import check_catalog_options
 
     check_session(spark, "register_catalog(spark, 'paimon', warehouse=…)")
@@ -146,7 +145,6 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
         from paimon_spark.spark.hooks.install_catalog import install_catalog  # needs py4j, which a client may lack
 
         install_catalog(spark, name, str(warehouse), given, parser=parser)
-        remember_catalog(spark, name, str(warehouse), given)
 
     def prepare(new: SparkSession) -> None:
         register_catalog(new, name, warehouse=warehouse, parser=parser, **options)

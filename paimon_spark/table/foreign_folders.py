@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from paimon_spark.errors import PaimonError, SchemaError
+from paimon_spark.metastore.rest_table import SCHEME as REST_SCHEME
+from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import DATABASE_SUFFIX
-
-if TYPE_CHECKING:
-    from paimon_spark.storage.file_io import FileIO
 
 _ENDINGS = {".parquet": "Parquet", ".orc": "ORC", ".avro": "Avro", ".csv": "CSV", ".json": "JSON"}
 
@@ -44,14 +43,25 @@ def _copied(kind: str, name: str, root: str) -> str:
     )
 
 
-def refuse_foreign_folder(file_io: FileIO, root: str) -> None:
-    """Refuse to make a table in a directory that is something else.
+def store_of_new_table(root: str, options: Mapping[str, str]) -> FileIO | None:
+    """Return the store of a table that is to be made, and is named by its directory.
+
+    Args:
+        root: the directory.
+        options: of the store.
+
+    Returns:
+        The store; None where a server chooses the directory.
 
     Raises:
-        SchemaError: it is a database, a table of another format, or a folder of files.
+        SchemaError: the directory is a database, a table of another format, or a folder of files.
     """
+    if root.startswith(REST_SCHEME):
+        return None
     if root.endswith(DATABASE_SUFFIX):
         raise SchemaError(f"{root} is the directory of a database: name a table in it, as in {root}/orders")
+    file_io = FileIO.for_path(root, options)
     found = foreign_content(file_io, root)
     if found is not None:
         raise SchemaError(f"No Paimon table can be made at {root}, which is {found}. Or choose another path")
+    return file_io

@@ -59,7 +59,6 @@ def install_catalog(
     catalog = open_catalog(warehouse, options)
     catalog.make_default_database()
     proxy = CatalogProxy(gateway, name, catalog)
-    remember_catalog(spark, name, catalog)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
     hooks = (*hooks, (features.VIEWS, java_rules.install_view_columns)) if keeps_views(catalog) else hooks
     if keeps_functions(catalog):
@@ -79,4 +78,5 @@ def install_catalog(
         is_whole(gateway, feature)
 
     put_into(gateway, java_state(spark), Contents(hooks, {name: java_proxy(proxy)}))
+    remember_catalog(spark, name, catalog)
     return proxy

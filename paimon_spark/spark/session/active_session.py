@@ -41,6 +41,11 @@ def remember_catalog(spark: SparkSession, name: str, catalog: FilesystemCatalog)
     _registered.setdefault(spark, {})[name] = catalog
 
 
+def catalogs_of(spark: SparkSession) -> Mapping[str, FilesystemCatalog]:
+    """The catalogs that Spark itself asks for their tables, by their names; a copy."""
+    return dict(_registered.get(spark, {}))
+
+
 def source_options_of(spark: SparkSession, name: str, database: str, table: str) -> Mapping[str, str] | None:
     """The options by which the data source opens a table of a catalog, with its path; None for another catalog."""
     catalog = _registered.get(spark, {}).get(name)

@@ -12,16 +12,14 @@ from pyspark.errors import AnalysisException
 
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_where
 from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
-from paimon_spark.metastore.rest_table import SCHEME as REST_SCHEME
 from paimon_spark.options import canonical_options, reaching_options
 from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import saved_columns
 from paimon_spark.spark.session.overwrite_mode import is_dynamic_overwrite
 from paimon_spark.spark.session.session_options import layered
 from paimon_spark.spark.source.source_options import REPLACE_WHERE, refuse_system_table, row_condition, write_request
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import redact
-from paimon_spark.table.foreign_folders import refuse_foreign_folder
+from paimon_spark.table.foreign_folders import store_of_new_table
 from paimon_spark.table.new_schema import KEY_OPTIONS, names_of, new_table_schema
 from paimon_spark.table.paths import MAIN_BRANCH, TableName, refuse_system_database
 from paimon_spark.table.support import check_writable
@@ -98,10 +96,7 @@ def _opened_or_created(
         if (branch or name.branch) != MAIN_BRANCH:
             raise
     new_schema = new_table_schema(saved_columns(schema), {k: v for k, v in others.items() if not of_one_write(k)})
-    is_served = name.root.startswith(REST_SCHEME)  # a server chooses the directory
-    file_io = None if is_served else FileIO.for_path(name.root, store)
-    if file_io is not None:
-        refuse_foreign_folder(file_io, name.root)
+    file_io = store_of_new_table(name.root, store)
     try:
         return create_table(name.root, new_schema, options=store, file_io=file_io)
     except SchemaError:  # another job was faster; then its table is the one to write to

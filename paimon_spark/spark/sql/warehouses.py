@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
+from paimon_spark.spark.session.active_session import catalogs_of
 from paimon_spark.spark.session.hive_address import with_hive_address
 from paimon_spark.spark.session.plain_methods import plain
 from paimon_spark.spark.statements.cursor import split_name
@@ -112,15 +113,13 @@ class TableName:
 
 
 _states: WeakKeyDictionary[Any, Warehouses] = WeakKeyDictionary()
-_catalogs: WeakKeyDictionary[Any, dict[str, FilesystemCatalog]] = WeakKeyDictionary()
-"""Those of `remember_catalog`."""
 _lock = threading.Lock()
 
 
 def warehouses_of(spark: SparkSession) -> Warehouses:
     """Return the warehouses of a session."""
     with _lock:
-        return replace(_states.get(spark, Warehouses()), of_spark=frozenset(_catalogs.get(spark, ())))
+        return replace(_states.get(spark, Warehouses()), of_spark=frozenset(catalogs_of(spark)))
 
 
 def add_warehouse(
@@ -162,12 +161,6 @@ def is_registered_path(path: str) -> bool:
     return any(path.startswith(f"{catalog.warehouse.rstrip('/')}/") for catalog in catalogs)
 
 
-def remember_catalog(spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str]) -> None:
-    """Keep a catalog that Spark itself asks for its tables, for `named_table`."""
-    with _lock:
-        _catalogs.setdefault(spark, {})[name] = open_catalog(warehouse, options)
-
-
 def named_table(spark: SparkSession, name: str) -> TableName | None:
     """Return the table that a name means to a session's current catalog and database; None for one of Spark's.
 
@@ -175,8 +168,7 @@ def named_table(spark: SparkSession, name: str) -> TableName | None:
         ParseException: it is no name.
     """
     known = warehouses_of(spark)
-    with _lock:
-        catalogs = {**known.catalogs, **_catalogs.get(spark, {})}
+    catalogs = {**known.catalogs, **catalogs_of(spark)}
     current = spark.catalog.currentCatalog()
     if current in catalogs:
         known = replace(known, catalog=current, database=spark.catalog.currentDatabase())
@@ -191,7 +183,7 @@ def named_table(spark: SparkSession, name: str) -> TableName | None:
 
 def unknown_table(spark: SparkSession, name: str) -> TableNotFoundError:
     """The error of a name that means no table of ours."""
-    catalogs = sorted({*warehouses_of(spark).catalogs, *_catalogs.get(spark, {})})
+    catalogs = sorted({*warehouses_of(spark).catalogs, *catalogs_of(spark)})
     if not catalogs:
         return TableNotFoundError(
             f"There is no Paimon table {name}: this session has no catalog of Paimon's. Call "

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from paimon_spark.spark.statements.cursor import Cursor, Kind, Token, read_statement
 
+_Statement = TypeVar("_Statement")
 _QUERY_WORDS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 _HEAD_WORDS: Final = ("LANGUAGE", "DETERMINISTIC", "NOT", "COMMENT", "CONTAINS", "READS", "SPECIFIC", "SQL", "RETURN")
 _STATED: Final = {"DETERMINISTIC": "deterministic", "CONTAINS": "contains", "READS": "reads"}
@@ -91,9 +92,15 @@ def _show(cursor: Cursor) -> FunctionStatement | None:
     scope = cursor.take_any("USER", "SYSTEM", "ALL") or "ALL"
     if not cursor.take("FUNCTIONS"):
         return None
+    name, pattern = _listed(cursor)
+    return _whole(cursor, FunctionStatement("SHOW", name, scope=scope, pattern=pattern))
+
+
+def _listed(cursor: Cursor) -> tuple[tuple[str, ...], str | None]:
+    """Read of which database a SHOW lists what, and the pattern of the names."""
     name = cursor.name() if cursor.take_any("FROM", "IN") else ()
     given = cursor.take("LIKE") or not cursor.at_end()
-    return _whole(cursor, FunctionStatement("SHOW", name, scope=scope, pattern=cursor.string() if given else None))
+    return name, cursor.string() if given else None
 
 
 def _create(cursor: Cursor, *, replaces: bool) -> FunctionStatement:
@@ -150,7 +157,7 @@ def _is_query(body: Cursor) -> bool:
     return any(inside.sees(word) for word in _QUERY_WORDS) and not inside.sees("VALUES", ".")
 
 
-def _whole(cursor: Cursor, statement: FunctionStatement) -> FunctionStatement:
+def _whole(cursor: Cursor, statement: _Statement) -> _Statement:
     cursor.finish()
     return statement
 
@@ -278,25 +285,24 @@ def _view_statement(cursor: Cursor) -> ViewStatement | None:
         return _alter_view(cursor)
     if cursor.take("DROP", "VIEW"):
         tolerant = cursor.take("IF", "EXISTS")
-        return _whole_view(cursor, ViewStatement("DROP", cursor.name(), tolerant=tolerant))
+        return _whole(cursor, ViewStatement("DROP", cursor.name(), tolerant=tolerant))
     if cursor.take("SHOW", "VIEWS"):
-        name = cursor.name() if cursor.take("FROM") or cursor.take("IN") else ()
-        given = cursor.take("LIKE") or not cursor.at_end()
-        return _whole_view(cursor, ViewStatement("SHOW", name, pattern=cursor.string() if given else None))
+        name, pattern = _listed(cursor)
+        return _whole(cursor, ViewStatement("SHOW", name, pattern=pattern))
     return _description(cursor)
 
 
 def _description(cursor: Cursor) -> ViewStatement | None:
     if cursor.take("SHOW", "CREATE", "TABLE") or cursor.take("SHOW", "CREATE", "VIEW"):
-        return _whole_view(cursor, ViewStatement("SHOW CREATE", cursor.name()))
+        return _whole(cursor, ViewStatement("SHOW CREATE", cursor.name()))
     if cursor.take("SHOW", "TBLPROPERTIES"):
         name = cursor.name()
         keys = cursor.keys() if cursor.sees("(") else ()
-        return _whole_view(cursor, ViewStatement("PROPERTIES", name, keys=keys))
+        return _whole(cursor, ViewStatement("PROPERTIES", name, keys=keys))
     if cursor.take("DESCRIBE") or cursor.take("DESC"):
         cursor.take("TABLE")
         extended = cursor.take("EXTENDED") or cursor.take("FORMATTED")
-        return _whole_view(cursor, ViewStatement("DESCRIBE", cursor.name(), extended=extended))
+        return _whole(cursor, ViewStatement("DESCRIBE", cursor.name(), extended=extended))
     return None
 
 
@@ -323,12 +329,12 @@ def _create_view(cursor: Cursor, *, replaces: bool) -> ViewStatement:
 def _alter_view(cursor: Cursor) -> ViewStatement:
     name = cursor.name()
     if cursor.take("RENAME", "TO"):
-        return _whole_view(cursor, ViewStatement("RENAME", name, new_name=cursor.name()))
+        return _whole(cursor, ViewStatement("RENAME", name, new_name=cursor.name()))
     if cursor.take("SET", "TBLPROPERTIES"):
-        return _whole_view(cursor, ViewStatement("SET", name, options=cursor.properties()))
+        return _whole(cursor, ViewStatement("SET", name, options=cursor.properties()))
     if cursor.take("UNSET", "TBLPROPERTIES"):
         tolerant = cursor.take("IF", "EXISTS")
-        return _whole_view(cursor, ViewStatement("UNSET", name, keys=cursor.keys(), tolerant=tolerant))
+        return _whole(cursor, ViewStatement("UNSET", name, keys=cursor.keys(), tolerant=tolerant))
     cursor.take("AS")
     return ViewStatement("AS", name, query=_query(cursor))
 
@@ -338,8 +344,3 @@ def _query(cursor: Cursor) -> str:
     if not cursor.at_query():
         cursor.fail("a query is expected")
     return cursor.text[cursor.rest().tokens[0].start :].strip().rstrip(";").rstrip()
-
-
-def _whole_view(cursor: Cursor, statement: ViewStatement) -> ViewStatement:
-    cursor.finish()
-    return statement
