@@ -41,6 +41,7 @@ ROOM_HEIGHTS = {
         "row_deletion": 3,
         "row_removal": 4,
         "committed_write": 4,
+        "cross_partition_write": 0,
         "row_level": 5,
         "purge": 3,
         "copy_table": 1,

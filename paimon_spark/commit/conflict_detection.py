@@ -3,7 +3,7 @@
 Equals Java's ``ConflictDetection`` and ``PrimaryKeyConflictDetection`` (docs/internals/format.md §8), with Java's key
 words in the messages. Pure functions over the live entries of the changed partitions; nothing is read here.
 
-Strict mode: a commit is given up when others changed the same partitions since a given snapshot.
+Strict mode is here too: a commit is given up when others changed the same partitions since a given snapshot.
 
 Equals Java's ``StrictModeChecker`` (option ``commit.strict-mode.last-safe-snapshot``, docs/internals/format.md §8).
 """

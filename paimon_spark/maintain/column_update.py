@@ -8,7 +8,7 @@ What others may call, as MERGE INTO: `plan_column_update` on the driver; `update
 id; `commit_columns` on the driver, with their messages and those of new rows, and with rows to delete, in one snapshot.
 `spark.jobs.column_updates.write_columns` does the first two for a DataFrame of row ids and new values.
 
-Files that hold some columns of rows that are there, in tables with data evolution.
+It also writes files that hold some columns of rows that are there.
 
 Equals Java's ``DataEvolutionPaimonWriter``: the rows of a group get one new file with some columns, which holds them in
 the order of their ids; BLOB and VECTOR columns go to files of their own. Runs in tasks.

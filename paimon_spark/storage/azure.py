@@ -5,10 +5,9 @@ By itself Azure's package waits 60 seconds for an answer, and 15 and more before
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-
-from fsspec.asyn import sync
 
 from paimon_spark.storage import silence
 
@@ -132,7 +131,7 @@ class AzureFiles(_Any):  # type: ignore[misc]
 
     def delete_blobs(self, keys: Sequence[str]) -> list[int]:
         """Delete blobs of a container, 256 with one request; return the positions of those that may still be there."""
-        found: list[int] = sync(self.loop, self._delete_blobs, keys)
+        found: list[int] = asyncio.run_coroutine_threadsafe(self._delete_blobs(keys), self.loop).result()
         return found
 
     async def _delete_blobs(self, keys: Sequence[str]) -> list[int]:
@@ -154,7 +153,7 @@ class AzureFiles(_Any):  # type: ignore[misc]
         Raises:
             FileNotFoundError: there is no such container.
         """
-        found: list[dict[str, Any]] = sync(self.loop, self._entries, directory)
+        found: list[dict[str, Any]] = asyncio.run_coroutine_threadsafe(self._entries(directory), self.loop).result()
         return found
 
     async def _entries(self, directory: str) -> list[dict[str, Any]]:

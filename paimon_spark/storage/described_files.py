@@ -4,7 +4,7 @@ A row may name any file, and Java opens it. Here it must lie in the table, in th
 directory that the caller has named (``blob-descriptor-paths``): else whoever writes a row chooses which files of the
 reader are read.
 
-BLOB values that a write is given: bytes that are a descriptor stand for what they name, as in Java.
+Of the BLOB values that a write is given, bytes that are a descriptor stand for what they name, as in Java.
 
 Java: ``Blob.fromBytes``, ``AbstractBlobElementWriter``. The bytes are copied a few megabytes at a time. Runs in tasks.
 """

@@ -1,6 +1,6 @@
 """Where the index of a data file lies, and how it is opened (Java: ``FileIndexEvaluator.createFileIndexPredicate``).
 
-Where the indexes of a data file are kept: in its metadata up to a size, else in a companion file.
+A write keeps the indexes of a data file in its metadata up to a size, else in a companion file.
 
 Equals Java's ``DataFileIndexWriter.close`` (docs/internals/format.md §4.4).
 """

@@ -5,7 +5,7 @@ Java: ``GlobalIndexAssigner`` and its ``ExistingProcessor``. Rows and known keys
 
 The merge engine says what becomes of a key that comes with another partition (Java: ``ExistingProcessor.create``).
 
-Rows of cross-partition updates, and known keys, on their way to be joined: in memory, or in files where too many.
+Rows and known keys wait to be joined in memory, or in files where they are too many.
 
 Runs in tasks. Memory is bounded by ``write-buffer-size``; what does not fit goes to files by the hash of the key, which
 are read one after the other.

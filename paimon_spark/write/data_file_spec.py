@@ -2,7 +2,7 @@
 
 Equals Java's ``KeyValueFileWriterFactory`` with its ``FileWriterContextFactory``, and ``StatsCollectorFactories``.
 
-Where new data files go that do not lie below their table (option ``data-file.external-paths``).
+It says, too, where new data files go that do not lie below their table (option ``data-file.external-paths``).
 
 Equals Java's ``ExternalPathProvider`` and ``AbstractFileStore.createExternalPaths``: the directories below an external
 path are those below the table. No file is opened.

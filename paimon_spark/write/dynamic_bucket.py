@@ -17,9 +17,9 @@ Two tasks, or two attempts of one, never assign a key differently:
 
 Hashes are those of the trimmed primary key (docs/internals/format.md §5), int32.
 
-Buckets of new keys of cross-partition updates: buckets are filled one after the other.
+New keys of cross-partition updates have no index: buckets are filled one after the other.
 
-Java: ``crosspartition.BucketAssigner``. There is no index file: which keys there are, and where, the write has read
+Java: ``crosspartition.BucketAssigner``. Which keys there are, and where, the write has read
 before. All rows of one key come to one task. Tasks fill the same buckets, in the order of the write's assignment log.
 """
 

@@ -4,7 +4,7 @@ What each bucket has left to compact is counted when a write is planned, so that
 counts as Java's ``Levels.numberOfSortedRuns`` and ``BucketedAppendCompactManager.pickCompactBefore`` do. No file is
 opened.
 
-What an overwrite replaces: one word of the plan of a write, of its commit and of every entry point.
+`OverwriteMode` says what an overwrite replaces: in the plan, in its commit and at every entry point.
 """
 
 from __future__ import annotations

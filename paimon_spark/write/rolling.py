@@ -3,7 +3,7 @@
 Equals Java's ``RollingFileWriterImpl`` with ``RowDataFileWriter`` (append tables) and ``KeyValueDataFileWriter``
 (primary-key tables).
 
-Column statistics of one data file: from the file's footer where it has them, else from the rows as they pass by.
+Column statistics of a file come from the file's footer where it has them, else from the rows as they pass by.
 
 Equals Java's ``ParquetSimpleStatsExtractor``, ``OrcSimpleStatsExtractor`` and, for avro, ``SimpleStatsCollector``.
 """

@@ -1,4 +1,4 @@
-"""A Kerberos KDC of MIT on this machine (Debian's package `krb5-kdc`), with a realm and keytabs of its own."""
+"""A Kerberos KDC of MIT on this machine (Debian: `krb5-kdc`, `krb5-admin-server`), with its own realm and keytabs."""
 
 from __future__ import annotations
 
@@ -176,5 +176,5 @@ def _wait_for(kdc: Kdc, server: subprocess.Popen[bytes]) -> None:
 def _found(program: str) -> str:
     path = shutil.which(program, path=_PATH)
     if path is None:
-        raise OSError(f"{program} of the packages krb5-kdc and krb5-user")
+        raise OSError(f"{program} of the packages krb5-kdc, krb5-admin-server and krb5-user")
     return path

@@ -9,7 +9,8 @@ The rows are an APPEND snapshot, their compaction is a COMPACT snapshot of the s
 that are committed stay committed: a compaction that fails is reported in the log and left to the next one, and so is
 one that another commit won over, unless it makes rows visible or sorted runs pile up.
 
-Partitions of tables without buckets that have small files enough to be joined: Java's ``AppendCompactCoordinator``.
+Which partitions of tables without buckets have small files enough to be joined is found here: Java's
+``AppendCompactCoordinator``.
 
 Looked for after each write. So what a manifest says of small files is kept in this process: manifests never change, and
 each is decoded once. It only decides whether a compaction is tried, which reads the manifests itself.

@@ -2,10 +2,10 @@
 
 Equals Java's ``TableSorter`` and ``CoreOptions.clusteringStrategy`` in what is asked for. Whole columns at once.
 
-Rows that are near each other on a curve through several columns are near in every column. Java's ``ZIndexer`` and
-``HilbertIndexer`` interleave the bits of the values themselves, so a text counts more than a small number next to it.
-Here the ranks of values among those of the column are interleaved: every column counts alike, whatever its type and
-range. The order of rows is no part of the format.
+Along a curve: rows that are near each other on a curve through several columns are near in every column. Java's
+``ZIndexer`` and ``HilbertIndexer`` interleave the bits of the values themselves, so a text counts more than a small
+number next to it. Here the ranks of values among those of the column are interleaved: every column counts alike,
+whatever its type and range. The order of rows is no part of the format.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.maintain.committed_write import bucket_plan, kept_keys, with_named_partitions
+from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, with_named_partitions
 from paimon_spark.read.key_lookup import count_keys, numbers_of_keys, read_key_locations
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema

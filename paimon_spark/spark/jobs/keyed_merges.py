@@ -3,7 +3,7 @@
 Only the source passes through Spark, with what each clause would make of its rows. The rows of the target are not
 joined, shuffled or sorted: a task reads their keys, and of those that are matched the columns that stay.
 
-Whether the rows of a write had each key once, by what its tasks wrote. Runs on the driver; no file is opened.
+The driver then says whether the rows of the write had each key once, by what its tasks wrote; no file is opened.
 
 A bucket's buffer merges rows of equal keys before it writes them: then fewer rows come out than went in. Two flushes of
 a bucket may hold the same key only where their key ranges meet.

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from paimon_spark.errors import OptionError
-from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 
 def activate(spark: SparkSession) -> None:
