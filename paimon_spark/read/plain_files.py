@@ -52,32 +52,46 @@ _VECTOR: Final = SplitFile._fields.index("deletion_vector")
 def holds_plain_rows(plan: ReadPlan, *, filtered: bool = False) -> bool:
     """Whether reading the plan's columns by name from its files, row groups and all, gives exactly its rows.
 
+    A plan without files has no such rows. Arguments: those of `plain_splits`.
+    """
+    return bool(plan.splits) and len(plain_splits(plan, filtered=filtered)) == len(plan.splits)
+
+
+def plain_splits(plan: ReadPlan, *, filtered: bool = False, overlap: bool = True) -> list[DataSplit]:
+    """Return the splits of a plan whose rows are those of their files, as far as columns of the plan are read by name.
+
     Columns that partition the table are not read from the files, which need not hold them: their values are the
-    partition's, in types that every reader treats alike. A plan without files has no such rows. Of the changes that a
-    stream reads without their kinds, all rows of the files are rows, those of deletes too.
+    partition's, in types that every reader treats alike. Of the changes that a stream reads without their kinds, all
+    rows of the files are rows, those of deletes too.
 
     Args:
         plan: of a read.
-        filtered: the reader leaves out rows at positions that it gets: those in deletion vectors, and those
-            of files that overlap which `superseded_rows` finds.
+        filtered: the reader leaves out rows at positions that it gets: those in deletion vectors.
+        overlap: and those of files that overlap which `superseded_rows` finds.
     """
     if plan.read not in (read_split, read_streamed) or not plan.splits or passed_over(plan.table):
-        return False
+        return []
     keys = set(plan.table.schema.partition_keys)
     if not all(
         isinstance(field.type, PARTITION_TYPES) if field.name in keys else _is_plain_type(field.type)
         for field in plan.fields
     ):
-        return False
+        return []
     if plan.table.schema.kind.has_data_evolution and not all(split.raw_convertible for split in plan.splits):
-        return False
+        return []
     has_keys = plan.table.schema.kind.is_keyed
-    overlap = filtered and has_keys and plan.table.options.one_row_wins
-    if not all(_is_plain_split(split, has_keys=has_keys, filtered=filtered, overlap=overlap) for split in plan.splits):
-        return False
+    merged = filtered and overlap and has_keys and plan.table.options.one_row_wins
     columns = [field for field in plan.fields if field.name not in keys]
-    schema_ids = {file.schema_id for split in plan.splits for file in split.files}
-    return all(_same_columns(plan.table, schema_id, columns) for schema_id in schema_ids)
+    same = {
+        schema_id: _same_columns(plan.table, schema_id, columns)
+        for schema_id in {file.schema_id for split in plan.splits for file in split.files}
+    }
+    return [
+        split
+        for split in plan.splits
+        if _is_plain_split(split, has_keys=has_keys, filtered=filtered, overlap=merged)
+        and all(same[file.schema_id] for file in split.files)
+    ]
 
 
 def merged_splits(plan: ReadPlan) -> list[DataSplit]:

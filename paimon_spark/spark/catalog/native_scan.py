@@ -15,6 +15,7 @@ The files of a scan as plain values, of which ``PaimonParquet`` in the JVM makes
 
 from __future__ import annotations
 
+import base64
 import logging
 import threading
 import time
@@ -28,9 +29,9 @@ from weakref import WeakKeyDictionary
 from pyspark.sql.types import StructType
 
 from paimon_spark.read.metadata_columns import FILE_PATH
-from paimon_spark.read.plain_files import holds_plain_rows, merged_splits
+from paimon_spark.read.plain_files import holds_plain_rows, merged_splits, plain_splits
 from paimon_spark.spark.catalog.driver_read import is_small
-from paimon_spark.spark.catalog.position_filter import FIRST_BIT, POSITION, is_worth_filtering, position_filter_of
+from paimon_spark.spark.catalog.position_filter import BITS, POSITION, is_worth_filtering, position_filter_of
 from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
@@ -202,7 +203,11 @@ _SHIFTS_TIMES: Final = "spark.sql.parquet.int96TimestampConversion"
 """A setting that moves times of files which other engines wrote; there is no such option."""
 _FIRST_SAFE_YEAR: Final = 1900
 """Dates and times before it change on their way through ``java.sql``, in which Spark passes them to its reader."""
-WANTED_SETTINGS: Final = (_SHIFTS_TIMES,)
+_READS_COLUMNS: Final = "spark.sql.parquet.enableVectorizedReader"
+"""Without it Spark copies what is constant in a file into each row."""
+WANTED_SETTINGS: Final = (_SHIFTS_TIMES, _READS_COLUMNS)
+_LEAST_NATIVE_ROWS: Final = 1 << 17
+"""Of a scan of which tasks merge other rows: of fewer a job of two readers takes as long as of one."""
 
 
 def parquet_batch(
@@ -231,13 +236,12 @@ def parquet_batch(
     partition = StructType([column for column in scan.struct.fields if column.name in constant])
     data = StructType([column for column in scan.struct.fields if column.name not in constant])
     if position_filter is not None:
-        data, partition = data.add(POSITION), partition.add(FIRST_BIT)
+        data, partition = data.add(POSITION), partition.add(BITS)
     tasks = _packed(scan, position_filter) if tasks is None else tasks
     sizes = _sizes(split for splits in tasks for split in splits)
     check_sizes(scan.table.file_io, sizes)
     way = hadoop_files(gateway, scan.table.file_io, sizes) or LOCAL
-    first_bits = None if position_filter is None else position_filter.first
-    files = task_files(scan.table, partition_fields, tasks, first_bits, paths=bool(scan.metadata), uri=way.uri)
+    files = task_files(scan.table, partition_fields, tasks, position_filter, paths=bool(scan.metadata), uri=way.uri)
     return [
         "parquet batch",
         {
@@ -273,6 +277,8 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
         return False
     if settings.get(_SHIFTS_TIMES, "false").lower() == "true":
         return False
+    if filtered and settings.get(_READS_COLUMNS, "true").lower() == "false":
+        return False
     plain = holds_plain_rows(scan.plan, filtered=True) if filtered else scan.has_plain_rows
     if not plain or not scan.partition_columns_are_last:
         return False
@@ -294,6 +300,25 @@ def native_position_filter(gateway: Gateway, scan: ScanPlan, settings: Mapping[s
     if merged_splits(scan.plan) and (is_small(gateway, scan) or not is_worth_filtering(scan, far=far)):
         return None  # the driver would read the keys of all files
     return position_filter_of(scan.plan)
+
+
+def native_part(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> tuple[ScanPlan, ScanPlan] | None:
+    """Cut a scan that our reader would read: files that Spark's Parquet reader can read, and the others.
+
+    Arguments: those of `is_native`.
+
+    Returns:
+        Two scans, which have each split once; None where Spark's reader would read few rows.
+    """
+    if scan.limit is not None or not scan.plan.splits or is_native(gateway, scan, settings):
+        return None
+    plain = plain_splits(scan.plan, filtered=True, overlap=False)
+    rows = sum(split.row_count for split in plain)
+    if len(plain) == len(scan.plan.splits) or rows < max(_LEAST_NATIVE_ROWS, scan.row_count // 4):
+        return None
+    native, rest = scan.of_splits(plain)
+    filtered = not native.has_plain_rows
+    return (native, rest) if is_native(gateway, native, settings, filtered=filtered) else None
 
 
 def _packed(scan: ScanPlan, position_filter: PositionFilter | None) -> list[tuple[DataSplit, ...]]:
@@ -380,7 +405,7 @@ def task_files(
     table: FileStoreTable,
     columns: Sequence[DataField],
     tasks: Sequence[Sequence[DataSplit]],
-    first_bits: Mapping[str, int] | None = None,
+    position_filter: PositionFilter | None = None,
     *,
     paths: bool = False,
     uri: Callable[[str], str] | None = None,
@@ -391,13 +416,14 @@ def task_files(
         table: whose files they are.
         columns: partition columns that are read.
         tasks: the splits.
-        first_bits: a number by the path of a file, which is read as one more such column; -1 for files without.
+        position_filter: bits of some files, which are read as one more such column.
         paths: the path of a file is read as one more such column.
         uri: by the path of a file what Hadoop opens; the file is local when not given.
     """
-    if first_bits is not None:
+    if position_filter is not None:
         found = task_files(table, columns, tasks, uri=uri)
-        return _with_constant(found, tasks, lambda path: first_bits.get(path, -1), "long")
+        texts = {path: base64.b64encode(bits).decode() for path, bits in position_filter.items()}
+        return _with_constant(found, tasks, texts.get, "bits")
     if paths:
         return _with_constant(task_files(table, columns, tasks, uri=uri), tasks, str, "")
     partitions = dict.fromkeys(split.partition for splits in tasks for split in splits)

@@ -1,24 +1,21 @@
 """Rows that Spark leaves out by their position in a file: its Parquet reader gives all rows, a filter keeps the others.
 
 They are deleted by deletion vectors, or superseded by newer rows of files that overlap. The optimizer asks a scan which
-they are (``PaimonPositionFilters``). The driver then reads the vectors of all its files, merges the keys of those that
-overlap, and lays the bits one behind the other. With the position of a row in its file, which Spark's reader knows, and
-the number of the first bit of the file, Spark finds its bit. Where that would make tasks large, our reader masks file
-by file; where a merge of all keys would take longer than the query, it merges.
+they are (``PaimonPositionFilters``). The driver then reads the vectors of its files, and merges the keys of those that
+overlap. The bits of a file are a constant of it, as values of its partition are: each task gets those of its files.
+With the position of a row in its file, which Spark's reader knows, Spark finds its bit. Where that would make tasks
+large, our reader masks file by file; where a merge of all keys would take longer than the query, it merges.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from paimon_spark.read.plain_files import merged_splits
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
@@ -33,38 +30,25 @@ if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
     from paimon_spark.spark.source.reader import PaimonReader
-    from paimon_spark.spec.deletion_vector import Bits
     from paimon_spark.table.table import FileStoreTable
 
 POSITION: Final = StructField("_tmp_metadata_row_index", LongType(), True)
 """The column by which Spark's reader gives positions."""
-FIRST_BIT: Final = StructField("_paimon_first_bit", LongType(), True)
-_MOST_ROWS: Final = 1 << 26
-"""Rows of files with position_filter: 8 MB of bits travel to each executor."""
+BITS: Final = StructField("_paimon_bits", BinaryType(), True)
+"""A constant of each file: a bit for each row, set where it is left out, in words of 64; null where none is."""
+_MOST_ROWS: Final = 1 << 28
+"""Rows of files with bits: the driver hands 32 MB of them to Spark's tasks."""
 _MOST_MERGED_ROWS: Final = 1 << 25
 """Rows whose keys the driver merges, a second's work: those of more are merged in tasks."""
 _MOST_PARTLY_WANTED_ROWS: Final = 1 << 21
 """The same where the query wants few rows, perhaps: merging these keys takes as long as a task that runs Python."""
 _FAR_MERGED_ROWS: Final = range(1 << 20, 1 << 22)
 """The same on a store. Of fewer, each file is a request that costs more than its rows; more were not measured."""
-_WORD: Final = 64
+_WORD_BYTES: Final = 8
 
 
-@dataclass(frozen=True)
-class PositionFilter:
-    """The rows of a scan's files that are left out."""
-
-    first: Mapping[str, int]
-    """By the path of a file where its bits begin."""
-    bits: bytes
-
-    def answer(self, partition_columns: int) -> dict[str, object]:
-        """What the optimizer is reported.
-
-        Args:
-            partition_columns: how many columns of the scan, the last ones, are those of partitions.
-        """
-        return {"partition columns": partition_columns, "bits": base64.b64encode(self.bits).decode()}
+PositionFilter = Mapping[str, bytes]
+"""The rows of a scan's files that are left out: by the path of a file its `BITS`. Of a file without, all rows stay."""
 
 
 def may_need_position_filter(table: FileStoreTable) -> bool:
@@ -99,11 +83,7 @@ def position_filter_of(plan: ReadPlan) -> PositionFilter | None:
     files = {file.path: file for split in plan.splits for file in split.files if file.deletion_vector is not None}
     files |= {file.path: file for split in merged for file in split.files}
     own = {name.lower() for name in plan.table.schema.field_names}
-    if (
-        not files
-        or own & {POSITION.name, FIRST_BIT.name}
-        or sum(file.row_count + _WORD for file in files.values()) > _MOST_ROWS
-    ):
+    if not files or own & {POSITION.name, BITS.name} or sum(file.row_count for file in files.values()) > _MOST_ROWS:
         return None
     with snapshot_expiry_errors(plan.table, 0 if plan.snapshot is None else plan.snapshot.id):
         found = superseded_rows(plan.table, merged, cores_here()) if merged else {}
@@ -113,16 +93,11 @@ def position_filter_of(plan: ReadPlan) -> PositionFilter | None:
                 lambda file: deleted_rows(plan.table.file_io, file.deletion_vector, file.row_count), vectors.values()
             )
             found.update(zip(vectors, bits, strict=True))
-    return _laid_out({path: bits for path, bits in found.items() if bits.any()})
+    return {path: _in_words(bits.tobytes()) for path, bits in found.items() if bits.any()}
 
 
-def _laid_out(found: Mapping[str, Bits]) -> PositionFilter:
-    first, parts, size = {}, [], 0
-    for path, bits in found.items():
-        first[path] = size
-        parts.append(bits.tobytes().ljust(-(-len(bits) // 8) * 8, b"\0"))
-        size += 8 * len(parts[-1])
-    return PositionFilter(first, b"".join(parts))
+def _in_words(bits: bytes) -> bytes:
+    return bits.ljust(-(-len(bits) // _WORD_BYTES) * _WORD_BYTES, b"\0")
 
 
 def already_filtered(
@@ -130,7 +105,7 @@ def already_filtered(
 ) -> tuple[StructType, DataSourceReader]:
     """Our reader, which knows the vectors itself, with the columns that the optimizer expects of Spark's."""
     at = sum(name not in partition_keys for name in struct.names)
-    fields = [*struct.fields[:at], POSITION, *struct.fields[at:], FIRST_BIT]
+    fields = [*struct.fields[:at], POSITION, *struct.fields[at:], BITS]
     return StructType(fields), _AlreadyFiltered(reader, at)
 
 
@@ -149,7 +124,7 @@ class _AlreadyFiltered(DataSourceReader):
         """The rows of one partition."""
         at = self._at
         for batch in self._reader.read(partition):
-            none = pa.array(np.full(batch.num_rows, -1, dtype=np.int64))
-            arrays = [*batch.columns[:at], none, *batch.columns[at:], none]
-            names = [*batch.schema.names[:at], POSITION.name, *batch.schema.names[at:], FIRST_BIT.name]
+            position, bits = pa.nulls(batch.num_rows, pa.int64()), pa.nulls(batch.num_rows, pa.binary())
+            arrays = [*batch.columns[:at], position, *batch.columns[at:], bits]
+            names = [*batch.schema.names[:at], POSITION.name, *batch.schema.names[at:], BITS.name]
             yield pa.RecordBatch.from_arrays(arrays, names=names)

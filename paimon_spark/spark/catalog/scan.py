@@ -37,6 +37,7 @@ from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
 from paimon_spark.spark.catalog.native_scan import (
     WANTED_SETTINGS,
     is_native,
+    native_part,
     native_position_filter,
     note_refusal,
     parquet_batch,
@@ -369,6 +370,7 @@ class ScanProxy(BasicScanProxy):
         "apply": "_asked_less",
         "call": "_asked_partitions",
         "run": "_asked_buckets",
+        "parts": "_asked_parts",
         "toBatch": "_asked_batch",
         "toMicroBatchStream": "_asked_stream",
         "refused": "_asked_own_batch",
@@ -387,6 +389,7 @@ class ScanProxy(BasicScanProxy):
         self._native: bool | None = None
         self._position_filter: PositionFilter | None = None
         self._by_bucket = False
+        self._is_part = False
 
     @classmethod
     def of(cls, asked: AnswerProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
@@ -403,7 +406,8 @@ class ScanProxy(BasicScanProxy):
             **({} if may_need_position_filter(self.plan.table) else {"get": None}),
             "supportedCustomMetrics": ["metrics", SCAN_METRICS if shows_metrics(self.gateway) else []],
             "bucketKey": bucket_key(self.plan),
-            "filterAttributes": ["references", self._filterable()],
+            "filterAttributes": ["references", [] if self._is_part else self._filterable()],
+            **({"parts": None} if self._is_part else {}),
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
             "reflectsFullyPushedDownFilters": True,
@@ -433,7 +437,20 @@ class ScanProxy(BasicScanProxy):
             return Reply(None, once=True)
         self._native = True
         keys = self.plan.table.schema.partition_keys
-        return Reply(self._position_filter.answer(sum(name in keys for name in self.plan.struct.names)), once=True)
+        return Reply({"partition columns": sum(name in keys for name in self.plan.struct.names)}, once=True)
+
+    def _asked_parts(self, question: Question) -> Reply:
+        """Two scans, of which Spark's Parquet reader reads one, where ours would read all files."""
+        found = None
+        if self._position_filter is None and not self._by_bucket:
+            found = native_part(self.gateway, self.plan, question.settings)
+        return Reply(found and ["list", [described_proxy(self._part(plan)) for plan in found]], once=True)
+
+    def _part(self, plan: ScanPlan) -> ScanProxy:
+        """The scan of some files. It takes no filters later: it would look for its files once more."""
+        scan = ScanProxy.of(self, self.name, plan, self.pushed)
+        scan._is_part = True
+        return scan
 
     def _asked_less(self, question: Question) -> Reply:
         """The scan of some partitions, or of the paths of VARIANTs that the query touches."""

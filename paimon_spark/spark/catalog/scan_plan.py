@@ -193,6 +193,13 @@ class ScanPlan:
         """This scan with splits that a stream has planned already."""
         return replace(self, known_plan=replace(plan, splits=tuple(chain.from_iterable(tasks))))
 
+    def of_splits(self, wanted: Iterable[DataSplit]) -> tuple[ScanPlan, ScanPlan]:
+        """This scan with these of its splits, and with the others."""
+        plan, chosen = self.plan, {id(split) for split in wanted}
+        parts = [tuple(s for s in plan.splits if (id(s) in chosen) == of_first) for of_first in (True, False)]
+        first, second = (replace(self, known_plan=replace(plan, splits=splits)) for splits in parts)
+        return first, second
+
     def after(self, first: ScanPlan) -> ScanPlan:
         """This scan with the source of an earlier one of the same relation, and with its files if they are the same.
 

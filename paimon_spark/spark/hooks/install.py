@@ -92,6 +92,7 @@ PLAN_HOOKS: tuple[Hook, ...] = (
     (features.DRIVER_READS, java_rules.install_driver_reads),
     (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
     (features.BUCKETED_SCANS, java_rules.install_bucketed_scans),
+    (features.NATIVE_PARTS, java_rules.NATIVE_PARTS),
 )
 """What scans and writes of ours need in a session state, whether a catalog or ``format("paimon")`` plans them."""
 FORMAT_HOOKS: tuple[Hook, ...] = (

@@ -7,6 +7,8 @@
 `MAP_KEYS`              Scans are given which values a query wants of keys of maps (`spec/predicate.py`).
 `POSITION_FILTERS`      Deleted and superseded rows are left out by Spark where its Parquet reader reads
                         (`catalog.position_filter`).
+`NATIVE_PARTS`          Of a scan some files are left to Spark's Parquet reader, ours reads the rest
+                        (`catalog.native_scan`).
 `PARTITION_FILTERS`     Conditions on expressions of partition columns leave out partitions (`catalog.narrowed_scans`).
 `DISTRIBUTED_WRITES`    A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java
                         class every executor has: Paimon's bucket is neither. So the rule gives a write in a plan to the
@@ -61,6 +63,7 @@ _FUNCTION_CALLS = "PaimonFunctionCalls"
 LOCAL_ROWS = _optimizer_rule("PaimonLocalRows")
 MAP_KEYS = _optimizer_rule("PaimonMapKeys")
 POSITION_FILTERS = _optimizer_rule("PaimonPositionFilters")
+NATIVE_PARTS = _optimizer_rule("PaimonNativeParts")
 PARTITION_FILTERS = _optimizer_rule("PaimonPartitionFilters")
 DISTRIBUTED_WRITES = _optimizer_rule("PaimonDistributedWrites")
 STREAM_COLUMNS = _optimizer_rule("PaimonStreamColumns")

@@ -17,7 +17,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["metadata", [[name, json, null]]]`` ``MetadataColumn[]``
 ``["statistics", rows, bytes, [...]]`` ``Statistics``, with those of columns; ``["long", n]`` an ``OptionalLong``
 ``["picked", [...]]``                 those elements of the question's first argument, an array
-``["proxy", {...}]``                   a proxy of Java (`described_proxy`)
+``["proxy", {...}]``                   a proxy of Java (`described_proxy`); ``["list", [...]]`` a ``List`` of values
 ``["rows", json, pickle]``            ``InternalRow[]`` (`LocalRowsProxy`)
 ``["arrow rows", json, stream]``      the same of a stream of Arrow (`LocalRowsProxy`)
 ``["memory batch", json, pickle]``    a ``Batch`` of such rows (`driver_read`)

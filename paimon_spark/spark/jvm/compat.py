@@ -188,8 +188,8 @@ PLATFORM = SparkClass("org.apache.spark.unsafe.Platform", methods=("throwExcepti
 ALIAS = SparkClass(f"{_EXPRESSIONS}.Alias", constructors=(6,))
 ATTRIBUTE = SparkClass(f"{_EXPRESSIONS}.AttributeReference", constructors=(6,))
 NAMED_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.NamedExpression", methods=("newExprId",))
-INVOKE = SparkClass(f"{_EXPRESSIONS}.objects.Invoke", constructors=(8,))
-BIT_SET = SparkClass("org.apache.spark.util.collection.BitSet", methods=("get", "set"))
+STATIC_INVOKE = SparkClass(f"{_EXPRESSIONS}.objects.StaticInvoke", constructors=(9,))
+BIT_SET = SparkClass("org.apache.spark.unsafe.bitset.BitSetMethods", methods=("isSet",))
 LITERAL = SparkClass(f"{_EXPRESSIONS}.Literal", methods=("TrueLiteral",))
 SQL_FUNCTION = SparkClass(f"{_SQL}.catalyst.catalog.SQLFunction", constructors=(12, 13))
 SQL_FUNCTION_CALL = SparkClass(f"{_ANALYSIS}.SQLFunctionExpression", constructors=(4,))
@@ -204,6 +204,14 @@ JOIN = SparkClass(f"{_PLANS}.Join", methods=("condition", "joinType", "left", "r
 JOINED_ROW = SparkClass(f"{_EXPRESSIONS}.JoinedRow", methods=("apply",), constructors=(0,))
 ONE_ROW = SparkClass(f"{_PLANS}.OneRowRelation")
 PROJECT = SparkClass(f"{_PLANS}.Project", constructors=(2,))
+UNION = SparkClass(f"{_PLANS}.Union", constructors=(3,))
+UNION_OF_PROJECTIONS = SparkClass(
+    f"{_SQL}.catalyst.optimizer.PushProjectionThroughUnion", methods=("apply",), is_object=True
+)
+UNION_OF_FILTERS = SparkClass(
+    f"{_SQL}.catalyst.optimizer.PushPredicateThroughNonJoin", methods=("apply",), is_object=True
+)
+DYNAMIC_PRUNING = SparkClass(f"{_EXPRESSIONS}.DynamicPruning")
 PRUNING_QUERY = SparkClass(f"{_EXPRESSIONS}.DynamicPruningSubquery", methods=("buildQuery", "withNewPlan"))
 LOCAL_TABLE_SCAN = SparkClass(f"{_SQL}.execution.LocalTableScanExec", methods=("stringArgs",), constructors=(3, 4))
 STRATEGY = SparkClass(f"{_SQL}.execution.SparkStrategy", methods=("apply",))

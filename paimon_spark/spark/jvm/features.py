@@ -146,7 +146,14 @@ POSITION_FILTERS = Feature(
     "filters of deletion vectors", "files with deletion vectors are read by Paimon's reader, which is slower",
     (
         c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.FILTER, c.PROJECT, c.LITERAL, c.ATTRIBUTE, c.NAMED_EXPRESSION,
-        c.INVOKE, c.BIT_SET, c.RULE, c.PYTHON_UTILS, c.SOURCE_LOADER,
+        c.STATIC_INVOKE, c.BIT_SET, c.RULE, c.PYTHON_UTILS, c.SOURCE_LOADER,
+    ),
+)  # fmt: skip
+NATIVE_PARTS = Feature(
+    "reads of compacted files beside files that are merged", "scans with files to merge are read by Paimon's reader",
+    (
+        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.FILTER, c.PROJECT, c.ATTRIBUTE, c.UNION, c.UNION_OF_PROJECTIONS,
+        c.UNION_OF_FILTERS, c.DYNAMIC_PRUNING, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
 BUCKETED_SCANS = Feature(

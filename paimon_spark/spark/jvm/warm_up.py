@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CLASSES: Final = (
     "PaimonFormatPlans", "PaimonStreamColumns", "PaimonInputFileNames", "PaimonLocalRows", "PaimonVariantPaths",
     "PaimonPartitionFilters", "PaimonMapKeys", "PaimonPositionFilters", "PaimonSelfOverwrites",
-    "PaimonDistributedWrites", "PaimonBucketedScans",
+    "PaimonDistributedWrites", "PaimonBucketedScans", "PaimonNativeParts",
 )  # fmt: skip
 """Those that each registered session has, in the order in which `hooks.install` asks for them."""
 

@@ -111,6 +111,12 @@ final class PaimonAnswers {
             return OptionalLong.of(((Number) value).longValue());
         } else if (tag.equals("proxy")) {
             return PaimonProxy.make(handler.gateway(), (Map) value, handler.kept());
+        } else if (tag.equals("list")) {
+            Object[] found = ((List) value).toArray();
+            for (int at = 0; at < found.length; at++) {
+                found[at] = decode(found[at], handler, arguments);
+            }
+            return Arrays.asList(found);
         } else if (tag.equals("picked")) {
             return picked((List) value, (Object[]) arguments[0]);
         } else if (tag.equals("rows")) {

@@ -1,4 +1,7 @@
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -88,12 +91,21 @@ public final class PaimonParquet {
         return result;
     }
 
+    /** Bits as Spark's BitSetMethods find them: words of this machine. */
+    private static byte[] words(byte[] bits) {
+        ByteBuffer words = ByteBuffer.allocate(bits.length).order(ByteOrder.nativeOrder());
+        words.asLongBuffer().put(ByteBuffer.wrap(bits).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer());
+        return words.array();
+    }
+
     private static long number(Object value) {
         return ((Number) value).longValue();
     }
 
     private static Object constant(Object value, Object kind) {
-        if (value instanceof String) {
+        if (kind.equals("bits")) {
+            return value == null ? null : words(Base64.getDecoder().decode((String) value));
+        } else if (value instanceof String) {
             return UTF8String.fromString((String) value);
         } else if (value == null || value instanceof Boolean) {
             return value;

@@ -1,23 +1,18 @@
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.nio.LongBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.spark.api.python.PythonUtils;
-import org.apache.spark.sql.catalyst.expressions.Add;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
-import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -27,20 +22,21 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
-import org.apache.spark.sql.types.ObjectType;
-import org.apache.spark.util.collection.BitSet;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.bitset.BitSetMethods;
+import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
  * An optimizer rule: rows at the positions of a bit set are filtered out of what Spark's Parquet reader gives.
  *
- * A scan of ours says which rows of its files are deleted, as bits (`position_filter.py`). Its batch has then two more
- * columns: a row's position in its file, and where the bits of the file begin; below zero it has none. Everything that
- * reaches executors is Spark's own.
+ * A scan of ours says whether rows of its files are deleted (`position_filter.py`). Its batch has then two more columns:
+ * a row's position in its file, and the bits of the file; null where none is set. Everything that reaches executors is
+ * Spark's own.
  */
 public final class PaimonPositionFilters extends Rule {
     private static final String POSITION = "_tmp_metadata_row_index";
-    private static final String FIRST = "_paimon_first_bit";
+    private static final String BITS = "_paimon_bits";
 
     public TreeNode apply(TreeNode plan) {
         return plan.transformUp(new Scans());
@@ -67,7 +63,7 @@ public final class PaimonPositionFilters extends Rule {
             return null;
         }
         List columns = list(relation.output());
-        if (!columns.isEmpty() && ((AttributeReference) columns.get(columns.size() - 1)).name().equals(FIRST)) {
+        if (!columns.isEmpty() && ((AttributeReference) columns.get(columns.size() - 1)).name().equals(BITS)) {
             return null;
         }
         return (Map) ((Supplier) scan).get();
@@ -75,38 +71,25 @@ public final class PaimonPositionFilters extends Rule {
 
     private static LogicalPlan filtered(DataSourceV2ScanRelation relation, Map answer) {
         List columns = list(relation.output());
-        AttributeReference position = column(POSITION);
-        AttributeReference first = column(FIRST);
+        AttributeReference position = column(POSITION, DataTypes.LongType);
+        AttributeReference bits = column(BITS, DataTypes.BinaryType);
         List all = new ArrayList(columns);
         all.add(columns.size() - ((Number) answer.get("partition columns")).intValue(), position);
-        all.add(first);
-        Literal bits = new Literal(bits((String) answer.get("bits")), new ObjectType(BitSet.class));
-        List argument = Arrays.asList(new Object[] {
-            Cast$.MODULE$.apply(new Add(first, position), DataTypes.IntegerType, false)});
+        all.add(bits);
+        Expression at = (Expression) (Object) Cast$.MODULE$.apply(position, DataTypes.IntegerType, false);
+        Expression offset = new Literal(Long.valueOf(Platform.BYTE_ARRAY_OFFSET), DataTypes.LongType);
         Seq none = seq(new ArrayList());
-        Expression deleted =
-            new Invoke(bits, "get", DataTypes.BooleanType, seq(argument), none, true, false, true);
-        Literal zero = new Literal(Long.valueOf(0L), DataTypes.LongType);
-        Expression kept = new Or(new LessThan(first, zero), new Not(deleted));
+        Expression left = new StaticInvoke(
+            BitSetMethods.class, DataTypes.BooleanType, "isSet", seq(Arrays.asList(new Object[] {bits, offset, at})),
+            none, true, true, true, Option.apply(null));
+        Expression kept = new Or(new IsNull(bits), new Not(left));
         Filter filter = new Filter(kept, (LogicalPlan) (Object) with(relation, seq(all)));
         return (LogicalPlan) (Object) new Project(relation.output(), (LogicalPlan) (Object) filter);
     }
 
-    private static BitSet bits(String packed) {
-        LongBuffer words = ByteBuffer.wrap(Base64.getDecoder().decode(packed)).order(ByteOrder.LITTLE_ENDIAN)
-            .asLongBuffer();
-        BitSet bits = new BitSet(64 * words.remaining());
-        for (int at = 0; words.hasRemaining(); at += 64) {
-            for (long word = words.get(); word != 0; word &= word - 1) {
-                bits.set(at + Long.numberOfTrailingZeros(word));
-            }
-        }
-        return bits;
-    }
-
-    private static AttributeReference column(String name) {
+    private static AttributeReference column(String name, DataType type) {
         return new AttributeReference(
-            name, DataTypes.LongType, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
+            name, type, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
     }
 
     /** The relation with other columns; what else it is made of differs between versions. */

@@ -194,6 +194,26 @@ public final class PaimonProxy extends PythonProxyHandler {
         return isOurs(object) ? ((PaimonProxy) Proxy.getInvocationHandler(object)).said(name) : null;
     }
 
+    /** The answer to a question that no interface of Java has; null where it is not asked of the object. */
+    static Object answered(Object object, String name) {
+        if (!isOurs(object)) {
+            return null;
+        }
+        PaimonProxy handler = (PaimonProxy) Proxy.getInvocationHandler(object);
+        synchronized (handler) {
+            if (handler.known.containsKey(name) || handler.answers.containsKey(name) || !handler.asked.contains(name)) {
+                return handler.known.get(name);
+            }
+            try {
+                return handler.ask(object, name, new Object[0]);
+            } catch (RuntimeException error) {
+                throw error;
+            } catch (Throwable error) {
+                throw new IllegalStateException(error);
+            }
+        }
+    }
+
     /** The id of the Python object behind a proxy of ours; null for other objects. */
     static String idOf(Object object) {
         return isOurs(object) ? ((PaimonProxy) Proxy.getInvocationHandler(object)).id : null;

@@ -1,0 +1,112 @@
+"""Scans of which Spark's own Parquet reader reads some files and ours the rest, which have to be merged."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.golden import row_multiset
+from tests.support.golden_frames import collected
+
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("parts", current=True), pytest.mark.usefixtures("reads_by_tasks")]
+
+NATIVE = "reader=spark-parquet"
+KINDS = {
+    "partial": "'merge-engine' = 'partial-update', 'fields.g.sequence-group' = 'v,w'",
+    "summed": "'merge-engine' = 'aggregation', 'fields.g.aggregate-function' = 'sum', "
+    "'fields.v.aggregate-function' = 'max'",
+    "rows": "'merge-engine' = 'deduplicate', 'sequence.field' = 'g'",
+    "vectors": "'merge-engine' = 'deduplicate', 'deletion-vectors.enabled' = 'true'",
+    "changed": "'merge-engine' = 'partial-update'",
+}
+QUERIES = [
+    "SELECT * FROM {t}",
+    "SELECT count(*), sum(k), max(v) FROM {t}",
+    "SELECT v FROM {t} WHERE k % 7 = 3 AND g > 5",
+    "SELECT p, v FROM {t} WHERE p = 'a' OR k = 1900",
+    "SELECT a.k, b.v FROM {t} a JOIN {t} b ON a.k = b.k + 1",
+    "SELECT m.k, m.w FROM {t} m JOIN (SELECT DISTINCT p FROM {t} WHERE k = 5) d ON m.p = d.p",
+    "SELECT k, (SELECT max(g) FROM {t}) x FROM {t} WHERE v IN (SELECT v FROM {t} WHERE p = 'b')",
+    "SELECT k FROM {t} ORDER BY k DESC LIMIT 3",
+    "SELECT p, count(DISTINCT v), sum(g + k) FROM {t} GROUP BY p",
+    "SELECT k FROM {t} UNION ALL SELECT g FROM {t}",
+]
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paimon_spark.spark.catalog.native_scan._LEAST_NATIVE_ROWS", 100)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, warehouse: Path) -> dict[str, str]:
+    """Tables of a compacted partition and one of files that overlap; of one some files have other columns."""
+    for name, options in KINDS.items():
+        spark.sql(
+            f"CREATE TABLE {name} (k BIGINT NOT NULL, v STRING, w STRING, g BIGINT, p STRING NOT NULL) PARTITIONED BY "
+            f"(p) TBLPROPERTIES ('primary-key' = 'p,k', 'bucket' = '2', 'write-only' = 'true', {options})"
+        )
+        insert(spark, name, 0, 1, "a")
+        insert(spark, name, 0, 3, "a")
+        spark.sql(f"CALL sys.compact(table => '{name}', compact_strategy => 'full')").collect()
+        if name == "changed":
+            spark.sql(f"ALTER TABLE {name} ADD COLUMN x INT")
+            spark.sql(f"INSERT INTO {name} SELECT id, 'x', 'y', id, 'c', 7 FROM range(500)")
+            spark.sql(f"CALL sys.compact(table => '{name}', compact_strategy => 'full')").collect()
+        for low, step in ((1000, 1), (1100, 2)):
+            insert(spark, name, low, step, "b")
+    return dict.fromkeys(KINDS, "")
+
+
+def insert(spark: SparkSession, table: str, low: int, step: int, p: str) -> None:
+    rows = spark.range(low, low + 1000 * step, step, 1)
+    rows = rows.selectExpr("id k", f"concat('v', id % 100, '-{step}') v", "hex(id) w", f"id + {step} g", f"'{p}' p")
+    if table == "changed" and p == "b":
+        rows = rows.selectExpr("*", "CAST(k AS INT) x")
+    rows.writeTo(table).append()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_rows_of_both_parts_are_those_of_the_table(
+    spark: SparkSession, tables: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_MERGED_ROWS", 100)
+    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_PARTLY_WANTED_ROWS", 100)
+    cut = 0
+    for query in QUERIES:
+        frame = spark.sql(query.format(t=kind))
+        plan = frame._jdf.queryExecution().executedPlan().toString()
+        cut += NATIVE in plan and "merged splits" in plan
+        ours = spark.sql(query.format(t=f"{kind} WITH (`read.spark-parquet` = 'false')"))
+        assert NATIVE not in ours._jdf.queryExecution().executedPlan().toString()
+        assert row_multiset(collected(frame)) == row_multiset(collected(ours)), query
+    assert cut >= 6 or kind == "vectors"  # whose files of level 0 wait for their compaction
+
+
+def test_what_is_cut_and_what_is_not(spark: SparkSession, tables: dict[str, str]) -> None:
+    def plan(query: str) -> str:
+        return str(spark.sql(query)._jdf.queryExecution().executedPlan().toString())
+
+    whole = plan("SELECT * FROM partial")
+    assert (whole.count("BatchScan"), whole.count(NATIVE), whole.count("merged splits")) == (2, 1, 1)
+    assert "Union" in whole
+    assert NATIVE in plan("SELECT * FROM partial WHERE p = 'a'")
+    assert "Union" not in plan("SELECT * FROM partial WHERE p = 'a'")
+    assert NATIVE not in plan("SELECT * FROM partial WHERE p = 'b'")
+    assert "Union" not in plan("SELECT * FROM partial LIMIT 5")
+    filtered = plan("SELECT k FROM partial WHERE v > 'v3' AND g % 2 = 1")
+    assert filtered.count("Filter") >= 2  # each side has its own
+    assert filtered.index("Union") < filtered.index("Filter")
+
+
+@pytest.mark.thorough
+def test_a_table_is_written_from_both_parts(spark: SparkSession, tables: dict[str, str]) -> None:
+    spark.sql("CREATE TABLE copied AS SELECT * FROM partial")
+    assert spark.table("copied").count() == spark.table("partial").count()
+    before = spark.table("partial").where("k = 1950").select("v").first()
+    spark.sql("MERGE INTO partial t USING partial s ON t.k = s.k AND t.p = s.p AND t.k = 1950 WHEN MATCHED THEN UPDATE "
+              "SET v = concat(s.v, '!'), g = s.g + 1, w = s.w")  # fmt: skip
+    after = spark.table("partial").where("k = 1950").select("v").first()
+    assert before is not None
+    assert after is not None
+    assert after.v == before.v + "!"
