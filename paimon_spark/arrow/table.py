@@ -69,6 +69,8 @@ def create_table(
     catalog: Path | None = None,
     primary_keys: Sequence[str] | str = (),
     partition_keys: Sequence[str] | str = (),
+    primary_key: Sequence[str] | str = (),
+    partition_by: Sequence[str] | str = (),
     comment: str | None = None,
     **options: Any,
 ) -> ArrowTable:
@@ -80,6 +82,8 @@ def create_table(
         catalog: the directory of the warehouse.
         primary_keys: columns, as a list or a comma list; none makes an append table.
         partition_keys: columns, as a list or a comma list.
+        primary_key: another name of ``primary_keys``.
+        partition_by: another name of ``partition_keys``.
         comment: of the table.
         options: of the table and the store, by keyword or key: ``bucket=4``, ``merge_engine="partial-update"``.
 
@@ -98,8 +102,8 @@ def create_table(
     new = new_table_schema(
         from_arrow_schema(schema),
         {key: text for key, text in given.items() if key not in reaching},
-        primary_keys=column_names(primary_keys),
-        partition_keys=column_names(partition_keys),
+        primary_keys=column_names(primary_keys, primary_key),
+        partition_keys=column_names(partition_keys, partition_by),
         comment=comment,
     )
     store = {key: text for key, text in given.items() if key not in new.options}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from paimon_spark.errors import OptionError
 from paimon_spark.options.registry import OPTIONS
 
 _MARKS = str.maketrans("", "", ".-_")
@@ -15,8 +16,19 @@ def _comma_list(key: str, values: list[Any] | tuple[Any, ...]) -> str:
     return ",".join(str(value) for value in values)
 
 
-def column_names(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names of columns, which are given as a list or as a comma list."""
+def column_names(names: str | Sequence[str], other: str | Sequence[str] = ()) -> tuple[str, ...]:
+    """Return names of columns, which are given as a list or as a comma list.
+
+    Args:
+        names: the columns.
+        other: the same by another name of the argument.
+
+    Raises:
+        OptionError: both are given.
+    """
+    if names and other:
+        raise OptionError(f"{names!r} and {other!r} are given by two names of one argument: give one of the two")
+    names = names or other
     if not isinstance(names, str):
         return tuple(names)
     return tuple(name.strip() for name in names.split(",")) if names.strip() else ()

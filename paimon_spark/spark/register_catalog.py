@@ -95,7 +95,7 @@ def _has_jar(spark: SparkSession) -> bool:
     return has_class(spark, _OFFICIAL)
 
 
-def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: bool = True, **options: str) -> None:
+def register_catalog(spark: SparkSession, name: str, warehouse: str, *, parser: bool = True, **options: str) -> None:
     """Make a warehouse directory an SQL catalog of a session; calling it again replaces the catalog.
 
     Sessions made of this one have the catalog too: ``spark.newSession()`` and, of a classic one, those that

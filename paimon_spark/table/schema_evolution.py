@@ -402,14 +402,14 @@ def check_option_change(schema: TableSchema, key: str, value: str, *, has_snapsh
 
 
 def check_option_removal(schema: TableSchema, key: str, *, has_snapshots: bool) -> None:
-    """Check that an option may go back to its default.
+    """Check that an option may go back to its default; as in Java, whether the table has set it or not.
 
     Raises:
         SchemaChangeError: it may not.
     """
     if key == "type" or key in _KEYS:
         raise SchemaChangeError(f"Change '{key}' is not supported yet.")
-    if not has_snapshots or key not in schema.options:
+    if not has_snapshots:
         return
     option = find_option(key)
     if option is not None and option.immutable:

@@ -241,7 +241,7 @@ def test_nothing_needs_pyspark(warehouse: str) -> None:
         "import sys; sys.modules['pyspark'] = None; sys.modules['py4j'] = None\n"
         "import paimon_spark, pyarrow as pa\n"
         f"t = paimon_spark.create_table('d.t', pa.schema([pa.field('k', pa.int32(), False)]), catalog={warehouse!r}, "
-        "primary_keys='k')\n"
+        "primary_key='k')\n"
         "t.append([{'k': 1}, {'k': 2}]); t.delete('k = 1'); t.compact()\n"
         "print(t.scan(where='k > 0').to_arrow().to_pylist())"
     )

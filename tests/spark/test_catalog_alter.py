@@ -136,6 +136,7 @@ def test_nested_fields_of_rows_that_are_there(spark: SparkSession, name: str) ->
         ("SET TBLPROPERTIES ('merge-engine'='first-row')", "Change 'merge-engine' is not supported yet"),
         ("SET TBLPROPERTIES ('bucket-key'='k')", "Change 'bucket-key' is not supported yet"),
         ("UNSET TBLPROPERTIES ('bucket')", "Cannot reset bucket"),
+        ("UNSET TBLPROPERTIES ('merge-engine')", "Change 'merge-engine' is not supported yet"),
         ("SET TBLPROPERTIES ('bucket'='-1')", "Cannot change bucket to -1"),
         ("SET TBLPROPERTIES ('type'='format-table')", "Change 'type' is not supported yet"),
         ("SET TBLPROPERTIES ('deletion-vectors.enabled'='true')", "Cannot change deletion vectors mode"),

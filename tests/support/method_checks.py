@@ -1,6 +1,7 @@
 """What methods of `PaimonTable` and statements answer, on any kind of session."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +9,11 @@ from pyspark.errors import AnalysisException
 
 import paimon_spark
 from paimon_spark import (
+    OptionError,
     PaimonTable,
     RowCounts,
     SchemaChangeError,
+    SchemaError,
     SnapshotNotFoundError,
     TableNotFoundError,
     UnsupportedError,
@@ -176,13 +179,20 @@ def check_keys_by_text(spark: Any, warehouse: str) -> None:
 
 def check_definition(spark: Any, warehouse: str) -> None:
     """A table by its name; its columns, options, rows at a glance, and its end."""
-    paimon_spark.register_catalog(spark, "named", warehouse=warehouse)
+    paimon_spark.register_catalog(spark, "named", warehouse)
     spark.sql("CREATE DATABASE IF NOT EXISTS named.shop")
     assert not PaimonTable.exists("named.shop.orders", spark=spark)
     path = f"{warehouse}/shop.db/orders"
     made = PaimonTable.create(
-        spark, path, "dt string, id int not null, v string, w int", primary_key="dt, id", partition_by="dt", options={}
+        spark, path, "dt string, id int not null, v string, w int", primary_keys="dt, id", partition_keys="dt"
     )
+    with pytest.raises(OptionError, match="give one of the two"):
+        PaimonTable.create(spark, f"{path}2", "id int", primary_key="id", primary_keys="id")
+    Path(f"{warehouse}/folder").mkdir()
+    Path(f"{warehouse}/folder/a.parquet").touch()
+    for foreign in ("folder", "shop.db"):
+        with pytest.raises(SchemaError, match=r"folder of Parquet files|directory of a database"):
+            PaimonTable.create(spark, f"{warehouse}/{foreign}", "id int")
     assert PaimonTable.exists("named.shop.orders", spark=spark)
     assert PaimonTable.exists(path, spark=spark)
     t = PaimonTable.for_name(spark, "named.shop.orders")

@@ -20,7 +20,6 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.sql.read_version import refuse_branch_of_session
 from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.sql.table_partitions import (
@@ -112,12 +111,8 @@ class PartitionsProxy(AnswerProxy, WithoutMetricsProxy):
         return bool(self.truncatePartitions([ident]))
 
     def truncatePartitions(self, idents: Any) -> bool:
-        """TRUNCATE TABLE … PARTITION."""
-        wanted = list(idents)
-        for ident in wanted:
-            if not self.partitionExists(ident):
-                raise self._no_such_partition(ident)
-        return self._remove([self._values(ident) for ident in wanted])
+        """TRUNCATE TABLE … PARTITION: of one that is not there it does nothing, as with the official connector."""
+        return self._remove([self._values(ident) for ident in idents])
 
     def truncateTable(self, *_options: Any) -> bool:
         """TRUNCATE TABLE."""
@@ -146,10 +141,6 @@ class PartitionsProxy(AnswerProxy, WithoutMetricsProxy):
         # fewer values than partition columns stand for all partitions that begin with them (see `parser`)
         fields = self.loaded.table.schema.partition_fields[: ident.numFields()]
         return partition_values(ident, fields)
-
-    def _no_such_partition(self, ident: JavaObject) -> JavaThrownError:
-        table = self.gateway.identifier([], self.loaded.name)
-        return thrown(compat.NO_SUCH_PARTITION(self.gateway, table.name(), ident, self.partitionSchema()))
 
 
 def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mapping[str, Any], *more: int) -> JavaObject:

@@ -40,6 +40,7 @@ from paimon_spark.spark.table.table_display import Display
 from paimon_spark.spark.table.tags import Branches, Tags
 from paimon_spark.spark.table.upkeep import Compaction, Expiry, Repairs
 from paimon_spark.storage.store_options import QuietOptions
+from paimon_spark.table.foreign_folders import store_of_new_table
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.table import create_table, table_exists
@@ -91,6 +92,8 @@ class PaimonTable:
         path: str,
         schema: StructType | str,
         *,
+        primary_keys: Sequence[str] | str = (),
+        partition_keys: Sequence[str] | str = (),
         primary_key: Sequence[str] | str = (),
         partition_by: Sequence[str] | str = (),
         options: Mapping[str, str] | None = None,
@@ -103,14 +106,17 @@ class PaimonTable:
             spark: a classic or a Connect session.
             path: the table directory.
             schema: columns as a Spark schema or its text, such as ``"id long not null, name string"``.
-            primary_key: names of the key columns, in a list or between commas; none makes an append table.
-            partition_by: names of the partition columns, likewise.
+            primary_keys: names of the key columns, in a list or between commas; none makes an append table.
+            partition_keys: names of the partition columns, likewise.
+            primary_key: another name of ``primary_keys``.
+            partition_by: another name of ``partition_keys``.
             options: table options, such as ``{"bucket": "4"}``.
             comment: the table's comment.
             ignore_if_exists: give the table that is there, whatever its columns, instead of failing.
 
         Raises:
-            SchemaError: there is a table, or no table can be made of these columns and options.
+            SchemaError: there is a table, the directory is something else, or no table can be made of these columns
+                and options.
         """
         check_session(spark, "PaimonTable.create(spark, path, columns)")
         if isinstance(schema, str) and is_path_name(schema):
@@ -124,11 +130,11 @@ class PaimonTable:
         new_schema = new_table_schema(
             fields,
             {key: text for key, text in given.items() if key not in reaching},
-            primary_keys=column_names(primary_key),
-            partition_keys=column_names(partition_by),
+            primary_keys=column_names(primary_keys, primary_key),
+            partition_keys=column_names(partition_keys, partition_by),
             comment=comment,
         )
-        create_table(name.root, new_schema, options=reaching)
+        create_table(name.root, new_schema, options=reaching, file_io=store_of_new_table(name.root, reaching))
         return cls.for_path(spark, path, **reaching)
 
     @classmethod

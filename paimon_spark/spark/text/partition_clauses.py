@@ -104,6 +104,4 @@ def truncate(context: Context, table: FileStoreTable, spec: Cursor | None) -> No
     elif spec is None:
         truncate_table(table)
     else:
-        clauses = [partition_values(context, table, spec)]
-        _refuse([spec], missing_clauses(table, clauses))
-        empty_partitions(table, clauses)
+        empty_partitions(table, [partition_values(context, table, spec)])
