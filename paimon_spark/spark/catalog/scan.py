@@ -112,6 +112,8 @@ class AggregateScanProxy(ReaderScanProxy):
         rows, size = self._size()
         return {
             **super().answers(),
+            **_supported_metrics(self.gateway),
+            **_reported_metrics(self.gateway, self.plan),
             "description": self.description(),
             "estimateStatistics": ["statistics", rows, size],
             "estimateSizeInBytes": ["long", size],
@@ -137,6 +139,16 @@ class AggregateScanProxy(ReaderScanProxy):
         if self._has_columns:
             return AggregateReader(self.plan.reader(), self.wanted, target)
         return CountReader(self.plan.table, self.plan.reader(), self.wanted.group_by, target)
+
+
+def _supported_metrics(gateway: Gateway) -> dict[str, Value]:
+    """The metrics that Spark's UI shows at a scan."""
+    return {"supportedCustomMetrics": ["metrics", SCAN_METRICS]} if shows_metrics(gateway) else {}
+
+
+def _reported_metrics(gateway: Gateway, plan: ScanPlan) -> dict[str, Value]:
+    """Their values."""
+    return {"reportDriverMetrics": ["metric values", plan.metrics()]} if shows_metrics(gateway) else {}
 
 
 def known_partitions(plan: ScanPlan) -> dict[str, Any]:
@@ -404,7 +416,7 @@ class ScanProxy(BasicScanProxy):
         return {
             **super().answers(),
             **({} if may_need_position_filter(self.plan.table) else {"get": None}),
-            "supportedCustomMetrics": ["metrics", SCAN_METRICS if shows_metrics(self.gateway) else []],
+            **_supported_metrics(self.gateway),
             "bucketKey": bucket_key(self.plan),
             "filterAttributes": ["references", [] if self._is_part else self._filterable()],
             **({"parts": None} if self._is_part else {}),
@@ -488,9 +500,7 @@ class ScanProxy(BasicScanProxy):
         if buckets is not None:
             value = ["bucketed batch", value, list(buckets)]
         shown: dict[str, Value] = {"description": self._describe(question.settings)}
-        if shows_metrics(self.gateway):
-            shown["reportDriverMetrics"] = ["metric values", self.plan.metrics()]
-        return Reply(value, once=True, remember=shown)
+        return Reply(value, once=True, remember={**shown, **_reported_metrics(self.gateway, self.plan)})
 
     def _asked_stream(self, _question: Question) -> Reply:
         """The same table as a stream."""
