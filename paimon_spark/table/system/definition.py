@@ -8,10 +8,10 @@ as day numbers, times as milliseconds, timestamps as ``2024-01-01T10:00``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +33,10 @@ TIME = t.TimestampType(precision=3)
 """TIMESTAMP(3): the wall clock time here, as Java shows times."""
 
 
+Found: TypeAlias = "pa.Table | Mapping[str, Sequence[Any] | pa.Array] | Iterable[Sequence[Any]]"
+"""What a system table shows: a table, its columns by name, or rows in the order of its columns."""
+
+
 @dataclass(frozen=True)
 class SystemTable:
     """One kind of system table."""
@@ -40,10 +44,9 @@ class SystemTable:
     name: str
     """As behind the ``$``."""
     fields: tuple[t.DataField, ...]
-    rows: Callable[[FileStoreTable], pa.Table]
-    """Its rows, with the columns `fields`, of a table that is there; see `read`."""
-    travels: bool = False
-    """Whether its rows are those of the snapshot that the scan options name."""
+    found: Callable[[FileStoreTable], Found]
+    """What it shows of a table that is there."""
+    sorted_by: tuple[str, ...] = ()
 
     def read(self, table: FileStoreTable) -> pa.Table:
         """Its rows, of a table with its scan options.
@@ -52,12 +55,20 @@ class SystemTable:
             TableNotFoundError: the table was dropped since it was opened.
         """
         table.snapshots.check_table_there()
-        return self.rows(table)
+        rows = table_of(self.fields, self.found(table))
+        return rows.sort_by([(name, "ascending") for name in self.sorted_by]) if self.sorted_by else rows
 
     @property
     def arrow_schema(self) -> pa.Schema:
         """The columns in Arrow."""
         return to_arrow_schema(self.fields)
+
+
+def system_table(
+    name: str, sorted_by: tuple[str, ...] = (), /, **types: t.DataType
+) -> Callable[[Callable[[FileStoreTable], Found]], SystemTable]:
+    """Make a system table of these columns of the function that finds what it shows."""
+    return lambda found: SystemTable(name, columns(**types), found, sorted_by)
 
 
 def columns(**types: t.DataType) -> tuple[t.DataField, ...]:
@@ -70,20 +81,20 @@ def required(data_type: t.DataType) -> t.DataType:
     return data_type.with_nullable(False)
 
 
-def table_of(fields: Sequence[t.DataField], values: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:
-    """Rows of a system table from one sequence of values per column."""
+def table_of(fields: Sequence[t.DataField], found: Found) -> pa.Table:
+    """What was found, as a table with these columns."""
+    if isinstance(found, pa.Table):
+        return found
+    if not isinstance(found, Mapping):
+        rows = list(found)
+        values = zip(*rows, strict=True) if rows else [()] * len(fields)
+        found = {field.name: column for field, column in zip(fields, values, strict=True)}
     schema = to_arrow_schema(fields)
-    return pa.Table.from_arrays([_array(values[field.name], field.type) for field in schema], schema=schema)
+    return pa.Table.from_arrays([_array(found[field.name], field.type) for field in schema], schema=schema)
 
 
 def _array(values: Any, data_type: pa.DataType) -> pa.Array:
     return values.cast(data_type) if isinstance(values, pa.Array) else pa.array(values, data_type)
-
-
-def table_of_rows(fields: Sequence[t.DataField], rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Rows of a small system table from Python rows."""
-    values = list(zip(*rows, strict=True)) if rows else [()] * len(fields)
-    return table_of(fields, {field.name: column for field, column in zip(fields, values, strict=True)})
 
 
 def local_time(millis: int | None, path: str) -> datetime | None:

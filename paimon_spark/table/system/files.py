@@ -25,14 +25,14 @@ from paimon_spark.table.system.definition import (
     LONG,
     STRING,
     TIME,
-    SystemTable,
-    columns,
+    Found,
     key_texts,
     map_texts,
     object_texts,
     partition_names,
     partition_texts,
     required,
+    system_table,
     table_of,
 )
 from paimon_spark.table.time_travel import travel
@@ -302,23 +302,6 @@ _COMMON_TYPES: dict[str, DataType] = {
     "max_key": STRING,
 }
 """The first columns of both tables."""
-_FILE_FIELDS = columns(
-    **_COMMON_TYPES,
-    null_value_counts=required(STRING),
-    min_value_stats=required(STRING),
-    max_value_stats=required(STRING),
-    min_sequence_number=LONG,
-    max_sequence_number=LONG,
-    creation_time=TIME,
-    deleteRowCount=LONG,
-    file_source=STRING,
-    first_row_id=LONG,
-    write_cols=ArrayType(element=STRING),
-)
-_KEY_RANGE_FIELDS = columns(
-    **_COMMON_TYPES,
-    first_row_id=LONG,
-)
 _SOURCES: dict[int | None, str | None] = {None: None, **{source.value: source.name for source in FileSource}}
 
 
@@ -371,13 +354,26 @@ def _by_bucket(table: FileStoreTable, fields: Sequence[DataField], rows: Rows) -
     return found if (np.diff(order) == 1).all() else found.take(order)
 
 
-FILE_TABLES = (
-    SystemTable("files", _FILE_FIELDS, lambda table: _by_bucket(table, _FILE_FIELDS, _all_columns), travels=True),
-    SystemTable(
-        "file_key_ranges",
-        _KEY_RANGE_FIELDS,
-        lambda table: _by_bucket(table, _KEY_RANGE_FIELDS, _key_ranges),
-        travels=True,
-    ),
+@system_table(
+    "files",
+    **_COMMON_TYPES,
+    null_value_counts=required(STRING),
+    min_value_stats=required(STRING),
+    max_value_stats=required(STRING),
+    min_sequence_number=LONG,
+    max_sequence_number=LONG,
+    creation_time=TIME,
+    deleteRowCount=LONG,
+    file_source=STRING,
+    first_row_id=LONG,
+    write_cols=ArrayType(element=STRING),
 )
-"""The system tables of this module."""
+def _files(table: FileStoreTable) -> Found:
+    """The living files, with all that manifests say of them."""
+    return _by_bucket(table, _files.fields, _all_columns)
+
+
+@system_table("file_key_ranges", **_COMMON_TYPES, first_row_id=LONG)
+def _file_key_ranges(table: FileStoreTable) -> Found:
+    """The living files with their keys."""
+    return _by_bucket(table, _file_key_ranges.fields, _key_ranges)

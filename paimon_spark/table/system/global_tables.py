@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.options import is_secret
-from paimon_spark.spec.data_types import BooleanType, DataField
+from paimon_spark.spec.data_types import BooleanType, DataField, DataType
 from paimon_spark.spec.java_text import epoch_millis
 from paimon_spark.spec.partition_path import partition_value_text
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
-from paimon_spark.table.system.definition import LONG, STRING, columns, required, table_of_rows
+from paimon_spark.table.system.definition import LONG, STRING, Found, columns, required, table_of
 from paimon_spark.table.system.files import LiveFiles
 from paimon_spark.table.system.groups import partition_sums
 
@@ -27,34 +27,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable
 
-_TABLE_FIELDS = columns(
-    database_name=STRING,
-    table_name=STRING,
-    table_type=STRING,
-    partitioned=BooleanType(),
-    primary_key=BooleanType(),
-    owner=STRING,
-    created_at=LONG,
-    created_by=STRING,
-    updated_at=LONG,
-    updated_by=STRING,
-    record_count=LONG,
-    file_size_in_bytes=LONG,
-    file_count=LONG,
-    last_file_creation_time=LONG,
-)
-_PARTITION_FIELDS = columns(
-    database_name=STRING,
-    table_name=STRING,
-    partition_name=STRING,
-    record_count=LONG,
-    file_size_in_bytes=LONG,
-    file_count=LONG,
-    last_file_creation_time=LONG,
-    done=BooleanType(),
-)
-_TABLE_OPTION_FIELDS = columns(database_name=STRING, table_name=STRING, key=STRING, value=STRING)
-_CATALOG_OPTION_FIELDS = columns(key=required(STRING), value=required(STRING))
 _HIDDEN = "******"
 _LOG = logging.getLogger(__name__)
 
@@ -65,8 +37,15 @@ class GlobalTable:
 
     name: str
     fields: tuple[DataField, ...]
-    read: Callable[[FilesystemCatalog], pa.Table]
-    """Its rows, with the columns `fields`."""
+    found: Callable[[FilesystemCatalog], Found]
+
+    def read(self, catalog: FilesystemCatalog) -> pa.Table:
+        """Its rows."""
+        return table_of(self.fields, self.found(catalog))
+
+
+def _global_table(name: str, /, **types: DataType) -> Callable[[Callable[[FilesystemCatalog], Found]], GlobalTable]:
+    return lambda found: GlobalTable(name, columns(**types), found)
 
 
 def _every_table(catalog: FilesystemCatalog) -> Iterator[tuple[str, str, FileStoreTable]]:
@@ -83,11 +62,26 @@ def _every_table(catalog: FilesystemCatalog) -> Iterator[tuple[str, str, FileSto
                 _LOG.warning("%s.%s is left out of the catalog's system tables: %s", database, name, error)
 
 
-def _tables(catalog: FilesystemCatalog) -> pa.Table:
+@_global_table(
+    "tables",
+    database_name=STRING,
+    table_name=STRING,
+    table_type=STRING,
+    partitioned=BooleanType(),
+    primary_key=BooleanType(),
+    owner=STRING,
+    created_at=LONG,
+    created_by=STRING,
+    updated_at=LONG,
+    updated_by=STRING,
+    record_count=LONG,
+    file_size_in_bytes=LONG,
+    file_count=LONG,
+    last_file_creation_time=LONG,
+)
+def _tables(catalog: FilesystemCatalog) -> Found:
     """One row for each table. A filesystem keeps no sums, so the last four columns are null, as in Java."""
-    return table_of_rows(
-        _TABLE_FIELDS, [_table_row(database, name, table) for database, name, table in _every_table(catalog)]
-    )
+    return [_table_row(database, name, table) for database, name, table in _every_table(catalog)]
 
 
 def _table_row(database: str, name: str, table: FileStoreTable) -> tuple[Any, ...]:
@@ -112,17 +106,25 @@ def _number(options: Mapping[str, str], key: str) -> int | None:
     return int(value) if value.isdecimal() else None
 
 
-def _partitions(catalog: FilesystemCatalog) -> pa.Table:
+@_global_table(
+    "partitions",
+    database_name=STRING,
+    table_name=STRING,
+    partition_name=STRING,
+    record_count=LONG,
+    file_size_in_bytes=LONG,
+    file_count=LONG,
+    last_file_creation_time=LONG,
+    done=BooleanType(),
+)
+def _partitions(catalog: FilesystemCatalog) -> Found:
     """One row for each partition of each partitioned table."""
-    return table_of_rows(
-        _PARTITION_FIELDS,
-        [
-            (database, name, *row)
-            for database, name, table in _every_table(catalog)
-            if table.schema.partition_keys
-            for row in _partition_rows(table)
-        ],
-    )
+    return [
+        (database, name, *row)
+        for database, name, table in _every_table(catalog)
+        if table.schema.partition_keys
+        for row in _partition_rows(table)
+    ]
 
 
 def _partition_rows(table: FileStoreTable) -> Iterator[tuple[Any, ...]]:
@@ -152,35 +154,34 @@ def _directory_name(live: LiveFiles, number: int) -> str:
     return "/".join(f"{key}={text}" for key, text in zip(layout.partition_keys, texts, strict=True))
 
 
-def _table_options(catalog: FilesystemCatalog) -> pa.Table:
+@_global_table(
+    "all_table_options",
+    database_name=STRING,
+    table_name=STRING,
+    key=STRING,
+    value=STRING,
+)
+def _table_options(catalog: FilesystemCatalog) -> Found:
     """One row for each option of each table, its path among them."""
-    return table_of_rows(
-        _TABLE_OPTION_FIELDS,
-        [
-            (database, name, key, value)
-            for database, name, table in _every_table(catalog)
-            for key, value in {**table.schema.options, "path": table.path}.items()
-        ],
-    )
+    return [
+        (database, name, key, value)
+        for database, name, table in _every_table(catalog)
+        for key, value in {**table.schema.options, "path": table.path}.items()
+    ]
 
 
-def _catalog_options(catalog: FilesystemCatalog) -> pa.Table:
+@_global_table(
+    "catalog_options",
+    key=required(STRING),
+    value=required(STRING),
+)
+def _catalog_options(catalog: FilesystemCatalog) -> Found:
     """The options that the catalog was registered with; of credentials only the keys."""
     options = {"warehouse": catalog.warehouse, **catalog.options}
-    return table_of_rows(
-        _CATALOG_OPTION_FIELDS, [(key, _HIDDEN if is_secret(key) else value) for key, value in options.items()]
-    )
+    return [(key, _HIDDEN if is_secret(key) else value) for key, value in options.items()]
 
 
-GLOBAL_TABLES = {
-    table.name: table
-    for table in (
-        GlobalTable("tables", _TABLE_FIELDS, _tables),
-        GlobalTable("partitions", _PARTITION_FIELDS, _partitions),
-        GlobalTable("all_table_options", _TABLE_OPTION_FIELDS, _table_options),
-        GlobalTable("catalog_options", _CATALOG_OPTION_FIELDS, _catalog_options),
-    )
-}
+GLOBAL_TABLES = {each.name: each for each in (_tables, _partitions, _table_options, _catalog_options)}
 """The tables of the database ``sys`` by name."""
 
 

@@ -20,12 +20,11 @@ from paimon_spark.table.system.definition import (
     LONG,
     STRING,
     TIME,
-    SystemTable,
+    Found,
     columns,
     partition_texts,
     required,
-    table_of,
-    table_of_rows,
+    system_table,
 )
 from paimon_spark.table.system.files import LiveFiles, files_shown, own_files, partition_sources, wall_clock
 from paimon_spark.table.time_travel import travel
@@ -40,7 +39,9 @@ if TYPE_CHECKING:
 
 _ARITY_BYTES = 4
 
-_MANIFEST_FIELDS = columns(
+
+@system_table(
+    "manifests",
     file_name=required(STRING),
     file_size=required(LONG),
     num_added_files=required(LONG),
@@ -51,31 +52,7 @@ _MANIFEST_FIELDS = columns(
     min_row_id=LONG,
     max_row_id=LONG,
 )
-_PARTITION_FIELDS = columns(
-    partition=STRING,
-    record_count=required(LONG),
-    file_size_in_bytes=required(LONG),
-    file_count=required(LONG),
-    last_update_time=TIME,
-    created_at=TIME,
-    created_by=STRING,
-    updated_by=STRING,
-    options=STRING,
-    total_buckets=required(IntType()),
-    done=required(BooleanType()),
-    deleted_record_count=LONG,
-)
-_BUCKET_FIELDS = columns(
-    partition=STRING,
-    bucket=required(IntType()),
-    record_count=required(LONG),
-    file_size_in_bytes=required(LONG),
-    file_count=required(LONG),
-    last_update_time=TIME,
-)
-
-
-def _manifests(table: FileStoreTable) -> pa.Table:
+def _manifests(table: FileStoreTable) -> Found:
     """The manifests of the snapshot: base, then delta, then those of its changelog."""
     then, snapshot = travel(table)
     store = then.manifests
@@ -88,20 +65,17 @@ def _manifests(table: FileStoreTable) -> pa.Table:
         texts = iter(partition_texts(then, rows).to_pylist())
         return [next(texts) if ok else None for ok in usable]
 
-    return table_of(
-        _MANIFEST_FIELDS,
-        {
-            "file_name": [manifest.file_name for manifest in found],
-            "file_size": [manifest.file_size for manifest in found],
-            "num_added_files": [manifest.num_added_files for manifest in found],
-            "num_deleted_files": [manifest.num_deleted_files for manifest in found],
-            "schema_id": [manifest.schema_id for manifest in found],
-            "min_partition_stats": stats([each.min_values for each in known]),
-            "max_partition_stats": stats([each.max_values for each in known]),
-            "min_row_id": [manifest.min_row_id for manifest in found],
-            "max_row_id": [manifest.max_row_id for manifest in found],
-        },
-    )
+    return {
+        "file_name": [manifest.file_name for manifest in found],
+        "file_size": [manifest.file_size for manifest in found],
+        "num_added_files": [manifest.num_added_files for manifest in found],
+        "num_deleted_files": [manifest.num_deleted_files for manifest in found],
+        "schema_id": [manifest.schema_id for manifest in found],
+        "min_partition_stats": stats([each.min_values for each in known]),
+        "max_partition_stats": stats([each.max_values for each in known]),
+        "min_row_id": [manifest.min_row_id for manifest in found],
+        "max_row_id": [manifest.max_row_id for manifest in found],
+    }
 
 
 _SUMS = {
@@ -169,27 +143,39 @@ def partition_sums(table: FileStoreTable) -> Iterator[tuple[LiveFiles, pa.Table]
 _SHARED = ("record_count", "file_size_in_bytes", "file_count", "last_update_time")
 
 
-def _partitions(table: FileStoreTable) -> pa.Table:
+@system_table(
+    "partitions",
+    ("partition",),
+    partition=STRING,
+    record_count=required(LONG),
+    file_size_in_bytes=required(LONG),
+    file_count=required(LONG),
+    last_update_time=TIME,
+    created_at=TIME,
+    created_by=STRING,
+    updated_by=STRING,
+    options=STRING,
+    total_buckets=required(IntType()),
+    done=required(BooleanType()),
+    deleted_record_count=LONG,
+)
+def _partitions(table: FileStoreTable) -> Found:
     """The partitions that have files, sorted by name."""
     parts = list(partition_sums(table))
     sums = pa.concat_tables([part for _, part in parts])
     nothing: list[None] = [None] * len(sums)
-    found = table_of(
-        _PARTITION_FIELDS,
-        {
-            **{name: sums[name].combine_chunks() for name in (*_SHARED, "total_buckets")},
-            "partition": [live.names[number] for live, part in parts for number in part["partition"].to_pylist()],
-            "created_at": nothing,
-            "created_by": nothing,
-            "updated_by": nothing,
-            "options": nothing,
-            "done": [False] * len(sums),  # only catalogs with a server of their own know more
-            "deleted_record_count": [
-                count for live, part in parts for count in _deleted_records(live, part["partition"].to_pylist())
-            ],
-        },
-    )
-    return found.sort_by("partition")
+    return {
+        **{name: sums[name].combine_chunks() for name in (*_SHARED, "total_buckets")},
+        "partition": [live.names[number] for live, part in parts for number in part["partition"].to_pylist()],
+        "created_at": nothing,
+        "created_by": nothing,
+        "updated_by": nothing,
+        "options": nothing,
+        "done": [False] * len(sums),  # only catalogs with a server of their own know more
+        "deleted_record_count": [
+            count for live, part in parts for count in _deleted_records(live, part["partition"].to_pylist())
+        ],
+    }
 
 
 def _deleted_records(live: LiveFiles, numbers: Sequence[int]) -> list[int | None]:
@@ -208,31 +194,32 @@ def _deleted_records(live: LiveFiles, numbers: Sequence[int]) -> list[int | None
     return [counts.get(partitions[number], 0) for number in numbers]
 
 
-def _buckets(table: FileStoreTable) -> pa.Table:
+@system_table(
+    "buckets",
+    ("partition", "bucket"),
+    partition=STRING,
+    bucket=required(IntType()),
+    record_count=required(LONG),
+    file_size_in_bytes=required(LONG),
+    file_count=required(LONG),
+    last_update_time=TIME,
+)
+def _buckets(table: FileStoreTable) -> Found:
     """The buckets that have files, sorted by partition and number."""
     live = own_files(table)
     sums = grouped(live, live.chunks(), ["partition", "bucket"])
-    found = table_of(
-        _BUCKET_FIELDS,
-        {
-            **{name: sums[name].combine_chunks() for name in _SHARED},
-            "partition": [live.texts[number] for number in sums["partition"].to_pylist()],
-            "bucket": sums["bucket"].combine_chunks(),
-        },
-    )
-    return found.sort_by([("partition", "ascending"), ("bucket", "ascending")])
-
-
-GROUP_TABLES = (
-    SystemTable("manifests", _MANIFEST_FIELDS, _manifests, travels=True),
-    SystemTable("partitions", _PARTITION_FIELDS, _partitions, travels=True),
-    SystemTable("buckets", _BUCKET_FIELDS, _buckets, travels=True),
-)
-"""The system tables of this module."""
+    return {
+        **{name: sums[name].combine_chunks() for name in _SHARED},
+        "partition": [live.texts[number] for number in sums["partition"].to_pylist()],
+        "bucket": sums["bucket"].combine_chunks(),
+    }
 
 
 _VECTOR_FIELDS = columns(f0=required(STRING), f1=required(IntType()), f2=required(IntType()), _CARDINALITY=LONG)
-_TABLE_INDEX_FIELDS = columns(
+
+
+@system_table(
+    "table_indexes",
     partition=STRING,
     bucket=required(IntType()),
     index_type=required(STRING),
@@ -245,45 +232,25 @@ _TABLE_INDEX_FIELDS = columns(
     index_field_id=IntType(),
     index_field_name=STRING,
 )
-_FILE_INDEX_FIELDS = columns(
-    partition=STRING,
-    bucket=required(IntType()),
-    file_path=required(STRING),
-    file_size_in_bytes=required(LONG),
-    record_count=required(LONG),
-    schema_id=required(LONG),
-    column_name=required(STRING),
-    index_type=required(STRING),
-    storage_type=required(STRING),
-    index_file_path=STRING,
-    index_size_in_bytes=required(LONG),
-    index_container_size_in_bytes=required(LONG),
-    is_empty=required(BooleanType()),
-)
-
-
-def _table_indexes(table: FileStoreTable) -> pa.Table:
+def _table_indexes(table: FileStoreTable) -> Found:
     """The index files of the snapshot: deletion vectors, hashes of dynamic buckets, global indexes."""
     then, snapshot = travel(table)
     entries = [] if snapshot is None else then.manifests.index_entries(snapshot)
     partitions = partition_texts(then, [entry.partition for entry in entries]).to_pylist()
     names = {field.id: field.name for field in then.schema.fields}
-    return table_of_rows(
-        _TABLE_INDEX_FIELDS,
-        [
-            (
-                partition,
-                entry.bucket,
-                entry.index_type,
-                entry.file_name,
-                entry.file_size,
-                entry.row_count,
-                _vectors(entry),
-                *_rows_and_field(entry, names),
-            )
-            for partition, entry in zip(partitions, entries, strict=True)
-        ],
-    )
+    return [
+        (
+            partition,
+            entry.bucket,
+            entry.index_type,
+            entry.file_name,
+            entry.file_size,
+            entry.row_count,
+            _vectors(entry),
+            *_rows_and_field(entry, names),
+        )
+        for partition, entry in zip(partitions, entries, strict=True)
+    ]
 
 
 def _vectors(entry: IndexManifestEntry) -> list[dict[str, Any]] | None:
@@ -304,7 +271,23 @@ def _rows_and_field(entry: IndexManifestEntry, names: dict[int, str]) -> tuple[A
     return index.row_range_start, index.row_range_end, index.index_field_id, shown
 
 
-def _file_indexes(table: FileStoreTable) -> pa.Table:
+@system_table(
+    "file_indexes",
+    partition=STRING,
+    bucket=required(IntType()),
+    file_path=required(STRING),
+    file_size_in_bytes=required(LONG),
+    record_count=required(LONG),
+    schema_id=required(LONG),
+    column_name=required(STRING),
+    index_type=required(STRING),
+    storage_type=required(STRING),
+    index_file_path=STRING,
+    index_size_in_bytes=required(LONG),
+    index_container_size_in_bytes=required(LONG),
+    is_empty=required(BooleanType()),
+)
+def _file_indexes(table: FileStoreTable) -> Found:
     """One row for each index of each column of each data file."""
     rows: list[tuple[Any, ...]] = []
     for live, files in files_shown(table):
@@ -323,7 +306,7 @@ def _file_indexes(table: FileStoreTable) -> pa.Table:
         )
         for i, file in zip(indexed, facts, strict=True):
             rows += _index_rows(live.table.file_io, file, index_location(embedded[i], extra[i], file[2]))
-    return table_of_rows(_FILE_INDEX_FIELDS, rows)
+    return rows
 
 
 def _index_rows(file_io: FileIO, file: tuple[Any, ...], location: IndexLocation | None) -> list[tuple[Any, ...]]:
@@ -336,10 +319,3 @@ def _index_rows(file_io: FileIO, file: tuple[Any, ...], location: IndexLocation 
             (*file, part.column, part.index_type, *shown, part.length, size, part.start is None)
             for part in container.parts
         ]
-
-
-INDEX_TABLES = (
-    SystemTable("table_indexes", _TABLE_INDEX_FIELDS, _table_indexes, travels=True),
-    SystemTable("file_indexes", _FILE_INDEX_FIELDS, _file_indexes, travels=True),
-)
-"""The system tables of this module."""

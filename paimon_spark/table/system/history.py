@@ -17,23 +17,22 @@ from paimon_spark.table.system.definition import (
     LONG,
     STRING,
     TIME,
-    SystemTable,
-    columns,
+    Found,
     local_time,
     required,
-    table_of_rows,
+    system_table,
 )
 from paimon_spark.table.time_travel import travel
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from paimon_spark.table.table import FileStoreTable
 
 _BRANCH_DIRECTORY = "branch-"
 _CONSUMER_FILE = "consumer-"
 
-_SNAPSHOT_FIELDS = columns(
+
+@system_table(
+    "snapshots",
     snapshot_id=required(LONG),
     schema_id=required(LONG),
     commit_user=required(STRING),
@@ -51,7 +50,34 @@ _SNAPSHOT_FIELDS = columns(
     operation=STRING,
     writer_version=STRING,
 )
-_SCHEMA_FIELDS = columns(
+def _snapshots(table: FileStoreTable) -> Found:
+    """The living snapshots, oldest first."""
+    found = (table.snapshots.get(snapshot_id) for snapshot_id in table.snapshots.ids())
+    return [
+        (
+            snapshot.id,
+            snapshot.schema_id,
+            snapshot.commit_user,
+            snapshot.commit_identifier,
+            snapshot.commit_kind.value,
+            local_time(snapshot.time_millis, table.paths.snapshot_path(snapshot.id)),
+            snapshot.base_manifest_list,
+            snapshot.delta_manifest_list,
+            snapshot.changelog_manifest_list,
+            snapshot.total_record_count,
+            snapshot.delta_record_count,
+            snapshot.changelog_record_count,
+            snapshot.watermark,
+            snapshot.next_row_id,
+            snapshot.operation.value if isinstance(snapshot.operation, Operation) else snapshot.operation,
+            snapshot.writer_version,
+        )
+        for snapshot in found
+    ]
+
+
+@system_table(
+    "schemas",
     schema_id=required(LONG),
     fields=required(STRING),
     partition_keys=required(STRING),
@@ -60,8 +86,34 @@ _SCHEMA_FIELDS = columns(
     comment=STRING,
     update_time=required(TIME),
 )
-_OPTION_FIELDS = columns(key=required(STRING), value=required(STRING))
-_TAG_FIELDS = columns(
+def _schemas(table: FileStoreTable) -> Found:
+    """All schemas, oldest first; lists and maps as JSON without blanks."""
+    return [
+        (
+            schema.id,
+            flat_json([field.to_json() for field in schema.fields]),
+            flat_json(schema.partition_keys),
+            flat_json(schema.primary_keys),
+            flat_json(schema.options),
+            schema.comment,
+            local_time(schema.time_millis, table.paths.schema_path(schema.id)),
+        )
+        for schema in table.schemas.all()
+    ]
+
+
+@system_table(
+    "options",
+    key=required(STRING),
+    value=required(STRING),
+)
+def _options(table: FileStoreTable) -> Found:
+    """The options of the latest schema; those of the read are not among them."""
+    return list(table.with_latest_schema().schema.options.items())
+
+
+@system_table(
+    "tags",
     tag_name=required(STRING),
     snapshot_id=required(LONG),
     schema_id=required(LONG),
@@ -70,83 +122,28 @@ _TAG_FIELDS = columns(
     create_time=TIME,
     time_retained=STRING,
 )
-_BRANCH_FIELDS = columns(branch_name=required(STRING), create_time=required(TIME))
-_CONSUMER_FIELDS = columns(consumer_id=required(STRING), next_snapshot_id=required(LONG))
-
-
-def _snapshots(table: FileStoreTable) -> pa.Table:
-    """The living snapshots, oldest first."""
-    found = (table.snapshots.get(snapshot_id) for snapshot_id in table.snapshots.ids())
-    return table_of_rows(
-        _SNAPSHOT_FIELDS,
-        [
-            (
-                snapshot.id,
-                snapshot.schema_id,
-                snapshot.commit_user,
-                snapshot.commit_identifier,
-                snapshot.commit_kind.value,
-                local_time(snapshot.time_millis, table.paths.snapshot_path(snapshot.id)),
-                snapshot.base_manifest_list,
-                snapshot.delta_manifest_list,
-                snapshot.changelog_manifest_list,
-                snapshot.total_record_count,
-                snapshot.delta_record_count,
-                snapshot.changelog_record_count,
-                snapshot.watermark,
-                snapshot.next_row_id,
-                snapshot.operation.value if isinstance(snapshot.operation, Operation) else snapshot.operation,
-                snapshot.writer_version,
-            )
-            for snapshot in found
-        ],
-    )
-
-
-def _schemas(table: FileStoreTable) -> pa.Table:
-    """All schemas, oldest first; lists and maps as JSON without blanks."""
-    return table_of_rows(
-        _SCHEMA_FIELDS,
-        [
-            (
-                schema.id,
-                flat_json([field.to_json() for field in schema.fields]),
-                flat_json(schema.partition_keys),
-                flat_json(schema.primary_keys),
-                flat_json(schema.options),
-                schema.comment,
-                local_time(schema.time_millis, table.paths.schema_path(schema.id)),
-            )
-            for schema in table.schemas.all()
-        ],
-    )
-
-
-def _options(table: FileStoreTable) -> pa.Table:
-    """The options of the latest schema; those of the read are not among them."""
-    return table_of_rows(_OPTION_FIELDS, list(table.with_latest_schema().schema.options.items()))
-
-
-def _tags(table: FileStoreTable) -> pa.Table:
+def _tags(table: FileStoreTable) -> Found:
     """The tags, by name."""
-    return table_of_rows(
-        _TAG_FIELDS,
-        [
-            (
-                name,
-                tag.snapshot.id,
-                tag.snapshot.schema_id,
-                local_time(tag.snapshot.time_millis, table.paths.tag_path(name)),
-                tag.snapshot.total_record_count,
-                tag.create_time,
-                None if tag.time_retained is None else duration_text(tag.time_retained),
-            )
-            for name, tag in sorted(table.tags.list().items())
-        ],
-    )
+    return [
+        (
+            name,
+            tag.snapshot.id,
+            tag.snapshot.schema_id,
+            local_time(tag.snapshot.time_millis, table.paths.tag_path(name)),
+            tag.snapshot.total_record_count,
+            tag.create_time,
+            None if tag.time_retained is None else duration_text(tag.time_retained),
+        )
+        for name, tag in sorted(table.tags.list().items())
+    ]
 
 
-def _branches(table: FileStoreTable) -> pa.Table:
+@system_table(
+    "branches",
+    branch_name=required(STRING),
+    create_time=required(TIME),
+)
+def _branches(table: FileStoreTable) -> Found:
     """The branches by name; their time is that of their directory."""
     listed = table.file_io.list_names(table.paths.branch_dir)
     found = sorted(
@@ -154,13 +151,15 @@ def _branches(table: FileStoreTable) -> pa.Table:
         for name, _, is_dir, millis, _ in listed
         if is_dir and name.startswith(_BRANCH_DIRECTORY) and name != _BRANCH_DIRECTORY
     )
-    return table_of_rows(
-        _BRANCH_FIELDS,
-        [(name, local_time(millis, f"{table.paths.branch_dir}/{_BRANCH_DIRECTORY}{name}")) for name, millis in found],
-    )
+    return [(name, local_time(millis, f"{table.paths.branch_dir}/{_BRANCH_DIRECTORY}{name}")) for name, millis in found]
 
 
-def _consumers(table: FileStoreTable) -> pa.Table:
+@system_table(
+    "consumers",
+    consumer_id=required(STRING),
+    next_snapshot_id=required(LONG),
+)
+def _consumers(table: FileStoreTable) -> Found:
     """The consumers by name, with the snapshot that each reads next."""
     directory = table.paths.consumer_dir
     names = sorted(
@@ -173,7 +172,7 @@ def _consumers(table: FileStoreTable) -> pa.Table:
         path = f"{directory}/{name}"
         value = parse_json_object(table.file_io.read_bytes(path), what="consumer", path=path)
         rows.append((name[len(_CONSUMER_FILE) :], JsonFields(value, "consumer", path).integer("nextSnapshot")))
-    return table_of_rows(_CONSUMER_FIELDS, rows)
+    return rows
 
 
 def duration_text(duration: timedelta) -> str:
@@ -189,35 +188,18 @@ def duration_text(duration: timedelta) -> str:
     return "PT" + "".join(parts)
 
 
-HISTORY_TABLES = (
-    SystemTable("snapshots", _SNAPSHOT_FIELDS, _snapshots),
-    SystemTable("schemas", _SCHEMA_FIELDS, _schemas),
-    SystemTable("options", _OPTION_FIELDS, _options),
-    SystemTable("tags", _TAG_FIELDS, _tags),
-    SystemTable("branches", _BRANCH_FIELDS, _branches),
-    SystemTable("consumers", _CONSUMER_FIELDS, _consumers),
-)
-"""The system tables of this module."""
+_FIELD_OPTION = "fields"
 
 
-_STATISTICS_FIELDS = columns(
+@system_table(
+    "statistics",
     snapshot_id=required(LONG),
     schema_id=required(LONG),
     mergedRecordCount=LONG,
     mergedRecordSize=LONG,
     colstat=STRING,
 )
-_AGGREGATION_FIELDS = columns(
-    field_name=required(STRING),
-    field_type=required(STRING),
-    function=STRING,
-    function_options=STRING,
-    comment=STRING,
-)
-_FIELD_OPTION = "fields"
-
-
-def _statistics(table: FileStoreTable) -> pa.Table:
+def _statistics(table: FileStoreTable) -> Found:
     """The statistics that the snapshot names: one row, none without.
 
     Java: a file without row count or size makes it fail; here they are null.
@@ -225,39 +207,34 @@ def _statistics(table: FileStoreTable) -> pa.Table:
     then, snapshot = travel(table)
     found = statistics_of(then, snapshot)
     if found is None:
-        return table_of_rows(_STATISTICS_FIELDS, [])
-    columns_found = {name: column.to_json_object() for name, column in found.col_stats.items()}
-    return table_of_rows(
-        _STATISTICS_FIELDS,
-        [
-            (
-                found.snapshot_id,
-                found.schema_id,
-                found.merged_record_count,
-                found.merged_record_size,
-                pretty_json(columns_found),
-            )
-        ],
-    )
+        return []
+    counts = found.merged_record_count, found.merged_record_size
+    values = pretty_json({name: column.to_json_object() for name, column in found.col_stats.items()})
+    return [(found.snapshot_id, found.schema_id, *counts, values)]
 
 
-def _aggregation_fields(table: FileStoreTable) -> pa.Table:
+@system_table(
+    "aggregation_fields",
+    field_name=required(STRING),
+    field_type=required(STRING),
+    function=STRING,
+    function_options=STRING,
+    comment=STRING,
+)
+def _aggregation_fields(table: FileStoreTable) -> Found:
     """The columns of the latest schema with the options ``fields.<column>.…`` of each: values, then keys."""
     schema = table.with_latest_schema().schema
     options = _options_of_fields(schema.options)
-    return table_of_rows(
-        _AGGREGATION_FIELDS,
-        [
-            (
-                field.name,
-                field.type.sql(),
-                f"[{', '.join(value for _, value in options.get(field.name, ()))}]",
-                f"[{', '.join(key for key, _ in options.get(field.name, ()))}]",
-                field.description,
-            )
-            for field in schema.fields
-        ],
-    )
+    return [
+        (
+            field.name,
+            field.type.sql(),
+            f"[{', '.join(value for _, value in options.get(field.name, ()))}]",
+            f"[{', '.join(key for key, _ in options.get(field.name, ()))}]",
+            field.description,
+        )
+        for field in schema.fields
+    ]
 
 
 def _options_of_fields(options: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
@@ -267,10 +244,3 @@ def _options_of_fields(options: Mapping[str, str]) -> dict[str, list[tuple[str, 
         if len(parts) > 2 and parts[0] == _FIELD_OPTION:
             found.setdefault(parts[1], []).append((key, value))
     return found
-
-
-FACT_TABLES = (
-    SystemTable("statistics", _STATISTICS_FIELDS, _statistics, travels=True),
-    SystemTable("aggregation_fields", _AGGREGATION_FIELDS, _aggregation_fields),
-)
-"""The system tables of this module."""

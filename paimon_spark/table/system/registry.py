@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from paimon_spark.errors import TableNotFoundError
+from paimon_spark.table.system import files, groups, history
 from paimon_spark.table.system.definition import SystemTable
-from paimon_spark.table.system.files import FILE_TABLES
-from paimon_spark.table.system.groups import GROUP_TABLES, INDEX_TABLES
-from paimon_spark.table.system.history import FACT_TABLES, HISTORY_TABLES
 
 SYSTEM_TABLES = {
-    table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES, *GROUP_TABLES, *FACT_TABLES, *INDEX_TABLES)
+    each.name: each
+    for module in (history, files, groups)
+    for each in vars(module).values()
+    if isinstance(each, SystemTable)
 }
 """Every system table that can be read."""
 
