@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.sql.procedures.procedure import STATEMENT, Argument, Arguments, CallContext, Rows, procedure
+from paimon_spark.spark.sql.procedures.procedure import CallContext, Rows, procedure
 from paimon_spark.spark.statements.cursor import Cursor, read_statement
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
@@ -144,15 +144,10 @@ def _quoted(parts: Iterable[str]) -> str:
     return ".".join(part if part.isidentifier() else f"`{part.replace('`', '``')}`" for part in parts)
 
 
-@procedure(
-    "Statements of other table formats.",
-    (STATEMENT, Argument("catalog", required=True)),
-    result=(),
-    name=REFUSE_STATEMENT,
-)
-def _refuse(_context: CallContext, arguments: Arguments) -> Rows:
+@procedure("Statements of other table formats.", result=(), name=REFUSE_STATEMENT)
+def _refuse(_context: CallContext, statement: str, catalog: str) -> Rows:
     """Only raise: so a statement that the parser hands over gets its answer."""
-    statement = parse_foreign_statement(arguments["statement"])
-    if statement is None:
-        raise UnsupportedError(f"This is no statement of Paimon: {arguments['statement']}")
-    raise statement.answer(arguments["catalog"])
+    found = parse_foreign_statement(statement)
+    if found is None:
+        raise UnsupportedError(f"This is no statement of Paimon: {statement}")
+    raise found.answer(catalog)

@@ -14,37 +14,33 @@ from paimon_spark.spark.jobs.migrate_job import (
 )
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.procedures.procedure import (
-    BOOLEAN,
-    INT,
-    TEXTS,
-    Argument,
-    Arguments,
     CallContext,
+    Int,
+    OptionMap,
+    Options,
     ResultColumn,
     Rows,
-    options_argument,
+    Table,
+    Text,
     procedure,
 )
-from paimon_spark.spark.sql.procedures.upkeep import scope_argument
+from paimon_spark.spark.sql.procedures.upkeep import named_scope
+
+_NONE: Options = {}
 
 
 @procedure(
-    "Copies the files of the latest snapshot, or of some partitions, into another table, which is made if need be.",
-    (Argument("source_table", required=True), Argument("target_table", required=True), Argument("where")),
+    "Copies the files of the latest snapshot, or of some partitions, into another table, which is made if need be."
 )
-def _copy(context: CallContext, arguments: Arguments) -> None:
-    source, target = context.table(arguments["source_table"]), context.named(arguments["target_table"])
-    refuse_system_table(arguments["target_table"], target.system_table, "given to a procedure")
-    partitions = scope_argument(context, source, arguments).partitions
+def _copy(context: CallContext, source_table: Table, target_table: str, where: Text | None = None) -> None:
+    target = context.named(target_table)
+    refuse_system_table(target_table, target.system_table, "given to a procedure")
+    partitions = named_scope(context, source_table, None, where).partitions
     if not target.is_path and target.catalog_name:
         catalog = context.warehouse()
         if catalog.table_path(target.database, target.table) == target.path:
             catalog.create_database(target.database, ignore_if_exists=True)
-    copy_table(context.spark, source, target.path, target.options, partitions)
-
-
-def _options(arguments: Arguments) -> tuple[dict[str, str], dict[str, str]]:
-    return read_options({**options_argument(arguments), **(arguments["options_map"] or {})})
+    copy_table(context.spark, source_table, target.path, target.options, partitions)
 
 
 def _source_type(text: str) -> str:
@@ -55,54 +51,54 @@ def _source_type(text: str) -> str:
 
 @procedure(
     "Makes a Paimon table of a directory (source_type parquet, orc, csv, json) or of a table of Spark's catalog "
-    "(hive); Parquet and ORC files are taken over as they are where that is possible.",
-    (
-        Argument("source_type", required=True),
-        Argument("table", required=True),
-        Argument("options"),
-        Argument("delete_origin", BOOLEAN),
-        Argument("target_table"),
-        Argument("options_map", TEXTS),
-        Argument("parallelism", INT),
-    ),
+    "(hive); Parquet and ORC files are taken over as they are where that is possible."
 )
-def _migrate_table(context: CallContext, arguments: Arguments) -> None:
-    kind, name, (reads, options) = _source_type(arguments["source_type"]), arguments["table"], _options(arguments)
-    catalog, wanted = context.warehouse(), arguments["target_table"] or ""
-    if kind != "hive" and not wanted.strip():
+def _migrate_table(
+    context: CallContext,
+    source_type: str,
+    table: str,
+    options: Options = _NONE,
+    delete_origin: bool = True,
+    target_table: Text | None = None,
+    options_map: OptionMap = _NONE,
+    parallelism: Int | None = None,
+) -> None:
+    kind, (reads, of_table) = _source_type(source_type), read_options({**options, **options_map})
+    catalog = context.warehouse()
+    if kind != "hive" and target_table is None:
         raise OptionError("target_table is needed where the source is a directory.")
-    target = context.named(wanted if wanted.strip() else name)
+    target = context.named(table if target_table is None else target_table)
     if kind == "hive":
-        source = table_source(context.spark, name, target.options)
+        source = table_source(context.spark, table, target.options)
     else:
-        source = directory_source(context.spark, kind, name, target.options, reads)
+        source = directory_source(context.spark, kind, table, target.options, reads)
     if not target.is_path and catalog.table_path(target.database, target.table) == target.path:
         catalog.create_database(target.database, ignore_if_exists=True)
-    deletes = arguments["delete_origin"] is not False
-    threads = arguments["parallelism"]
-    migrate(context.spark, source, target.path, target.options, options, delete_origin=deletes, parallelism=threads)
+    migrate(
+        context.spark,
+        source,
+        target.path,
+        target.options,
+        of_table,
+        delete_origin=delete_origin,
+        parallelism=parallelism,
+    )
 
 
 @procedure(
     "Does the same with all tables of a database of Spark's catalog, or all directories in a directory.",
-    (
-        Argument("source_type", required=True),
-        Argument("database", required=True),
-        Argument("options"),
-        Argument("options_map", TEXTS),
-        Argument("parallelism", INT),
-    ),
     result=(ResultColumn("result"),),
 )
-def _migrate_database(context: CallContext, arguments: Arguments) -> Rows:
-    kind, name, (reads, options) = _source_type(arguments["source_type"]), arguments["database"], _options(arguments)
+def _migrate_database(
+    context: CallContext,
+    source_type: str,
+    database: str,
+    options: Options = _NONE,
+    options_map: OptionMap = _NONE,
+    parallelism: Int | None = None,
+) -> Rows:
+    kind, (reads, of_tables) = _source_type(source_type), read_options({**options, **options_map})
     done, failed = migrate_database(
-        context.spark,
-        context.warehouse(),
-        kind,
-        name,
-        options,
-        reads=reads,
-        parallelism=arguments["parallelism"],
+        context.spark, context.warehouse(), kind, database, of_tables, reads=reads, parallelism=parallelism
     )
     return [(f"migrate database is finished, success cnt: {len(done)} , failed cnt: {len(failed)}",)]

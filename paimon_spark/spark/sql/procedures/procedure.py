@@ -1,5 +1,6 @@
 """What a procedure is: a name, arguments, columns of its result, and a function that runs on the driver.
 
+Its arguments are the parameters of the function, by their names and types: one with a default need not be given.
 Nothing here knows the JVM: the catalog of a classic session and ``paimon_spark.sql`` of a Connect session both call it.
 Both find here the tables and databases that arguments of a CALL name.
 """
@@ -7,15 +8,18 @@ Both find here the tables and databases that arguments of a CALL name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from inspect import signature
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, MapType, StringType
 
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.refs.tags import parse_older_than
+from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.warehouses import (
     Warehouses,
@@ -26,14 +30,13 @@ from paimon_spark.spark.sql.warehouses import (
 from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.table.format_table import refuse_format_table
-from paimon_spark.table.table import load_table
+from paimon_spark.table.table import FileStoreTable, load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.spark.sql.warehouses import TableName
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
-    from paimon_spark.table.table import FileStoreTable
 
 
 def argument_table(known: Warehouses, text: str, catalog: str) -> FileStoreTable:
@@ -90,8 +93,6 @@ STRING, LONG, INT, BOOLEAN = StringType(), LongType(), IntegerType(), BooleanTyp
 """The types of arguments and results."""
 TEXTS = MapType(STRING, STRING)
 """The type of an argument that holds options."""
-Arguments = Mapping[str, Any]
-"""The arguments of a call by their names."""
 _Statement = TypeVar("_Statement")
 Rows = list[tuple[Any, ...]]
 """The rows of a result."""
@@ -117,12 +118,8 @@ class ResultColumn:
 
 ALL_TABLES = ".*"
 """Behind a database's name: all of its tables."""
-TABLE = Argument("table", required=True)
-"""The argument that nearly every procedure has."""
 DONE = (ResultColumn("result", BOOLEAN),)
 """The result of procedures that only say that they are done: one row, true."""
-STATEMENT = Argument("statement", required=True)
-"""The text of a statement that runs as a procedure."""
 _ACCEPT = Argument("accept_lost_snapshot", BOOLEAN)
 
 
@@ -141,21 +138,30 @@ class CallContext:
     """Resolves the name or path of a table, whether it is there or not."""
 
 
-def text_of(arguments: Arguments, name: str) -> str | None:
-    """Return the text of an argument; None where it is blank or not given."""
-    text = arguments.get(name)
-    return text if text is not None and text.strip() else None
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a call gives for a parameter, and how that is read."""
+
+    type: DataType
+    read: Callable[[CallContext, Any], Any] = lambda _context, given: given
 
 
-def options_argument(arguments: Arguments) -> dict[str, str]:
-    """Return the options of the argument ``options``, like ``key=value,key2=value2``.
+def _filled(_context: CallContext, text: str) -> str | None:
+    return text if text.strip() else None
+
+
+def _tables(context: CallContext, text: str) -> Sequence[FileStoreTable]:
+    return context.tables(text.removesuffix(ALL_TABLES)) if text.endswith(ALL_TABLES) else [context.table(text)]
+
+
+def _options(_context: CallContext, text: str) -> dict[str, str]:
+    """Read ``key=value,key2=value2``.
 
     Raises:
         OptionError: the text is not of this form.
     """
     found: dict[str, str] = {}
-    text = text_of(arguments, "options")
-    for part in [] if text is None else text.split(","):
+    for part in text.split(",") if text.strip() else []:
         key, equals, value = part.partition("=")
         if not equals:
             raise OptionError(f"Invalid key-value string '{part}'. Please use format 'key=value'.")
@@ -163,22 +169,40 @@ def options_argument(arguments: Arguments) -> dict[str, str]:
     return found
 
 
-def statement_argument(arguments: Arguments, parse: Callable[[str], _Statement | None], what: str) -> _Statement:
+Long = Annotated[int, Kind(LONG)]
+Int = Annotated[int, Kind(INT)]
+Text = Annotated[str, Kind(STRING, _filled)]
+"""A text; a blank one is as if it was not given."""
+Table = Annotated[FileStoreTable, Kind(STRING, lambda context, text: context.table(text))]
+"""The name or path of a table, which is opened."""
+Tables = Annotated[Sequence[FileStoreTable], Kind(STRING, _tables)]
+"""The same, or all tables of a database (``db.*``)."""
+Options = Annotated[Mapping[str, str], Kind(STRING, _options)]
+"""``key=value,key2=value2``."""
+OptionMap = Annotated[Mapping[str, str], Kind(TEXTS)]
+Time = Annotated[datetime, Kind(STRING, lambda _context, text: parse_older_than(text) if text.strip() else None)]
+"""A local time; a blank one is as if it was not given."""
+Duration = Annotated[timedelta, Kind(STRING, lambda _context, text: parse_duration(text))]
+_KINDS: Mapping[Any, Kind] = {str: Kind(STRING), bool: Kind(BOOLEAN)}
+
+
+def _kind(hint: Any) -> Kind:
+    """Return what a parameter of a type takes; ``| None`` says nothing more."""
+    kind = get_args(hint)[0] if get_origin(hint) in (Union, UnionType) else hint
+    found: Kind = kind.__metadata__[0] if get_origin(kind) is Annotated else _KINDS[kind]
+    return found
+
+
+def read_as(parse: Callable[[str], _Statement | None], text: str, what: str) -> _Statement:
     """Read the statement that a procedure runs.
 
     Raises:
         PaimonError: its text is no such statement.
     """
-    statement = parse(arguments[STATEMENT.name])
+    statement = parse(text)
     if statement is None:
-        raise PaimonError(f"This is no {what}: {arguments[STATEMENT.name]}")
+        raise PaimonError(f"This is no {what}: {text}")
     return statement
-
-
-def older_than_argument(arguments: Arguments) -> datetime | None:
-    """Return the time of the argument ``older_than``; None where it is not given."""
-    text = text_of(arguments, "older_than")
-    return None if text is None else parse_older_than(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +213,7 @@ class Procedure:
     arguments: tuple[Argument, ...]
     result: tuple[ResultColumn, ...]
     """Columns of the result; none at all where the statement has no result."""
-    function: Callable[[CallContext, Arguments], Rows]
+    function: Callable[[CallContext, Mapping[str, Any]], Rows]
     """From the arguments by name to the rows of the result."""
     description: str
 
@@ -209,32 +233,32 @@ class Procedure:
 
 
 def procedure(
-    description: str, arguments: tuple[Argument, ...], *, result: tuple[ResultColumn, ...] = DONE, name: str = ""
-) -> Callable[[Callable[[CallContext, Arguments], Rows | None]], Procedure]:
+    description: str, *, result: tuple[ResultColumn, ...] = DONE, name: str = "", deletes: bool = False
+) -> Callable[[Callable[..., Rows | None]], Procedure]:
     """Make a procedure of a function, with the function's name but for the underscore before it.
 
-    A function that returns nothing has the result `DONE`.
+    Args:
+        description: what it does.
+        result: columns of the result. A function that returns nothing has the result `DONE`.
+        name: instead of the function's.
+        deletes: whether it deletes files: then an argument gives up a lost commit first (`one_at_a_time`).
     """
 
-    def made(function: Callable[[CallContext, Arguments], Rows | None]) -> Procedure:
-        def run(context: CallContext, given: Arguments) -> Rows:
-            rows = function(context, given)
+    def made(function: Callable[..., Rows | None]) -> Procedure:
+        hints = get_type_hints(function, include_extras=True)
+        _, *parameters = signature(function).parameters.values()
+        kinds = {each.name: _kind(hints[each.name]) for each in parameters}
+        arguments = [Argument(each.name, kinds[each.name].type, each.default is each.empty) for each in parameters]
+
+        def run(context: CallContext, given: Mapping[str, Any]) -> Rows:
+            values = {key: kind.read(context, given[key]) for key, kind in kinds.items() if given[key] is not None}
+            if deletes and given[_ACCEPT.name]:
+                for table in values["table"] if isinstance(values["table"], Sequence) else [values["table"]]:
+                    accept_lost(table, accept_lost_snapshot=True)
+            rows = function(context, **values)
             return [(True,)] if rows is None else rows
 
-        return Procedure(name or function.__name__.removeprefix("_"), arguments, result, run, description)
+        own_name = name or function.__name__.removeprefix("_")
+        return Procedure(own_name, (*arguments, *([_ACCEPT] if deletes else ())), result, run, description)
 
     return made
-
-
-def deleting(procedure: Procedure) -> Procedure:
-    """A procedure that deletes files, with the argument by which a lost commit is given up (`one_at_a_time`)."""
-
-    def run(context: CallContext, arguments: Arguments) -> Rows:
-        if arguments[_ACCEPT.name]:
-            name = arguments[TABLE.name]
-            of_database = name.endswith(ALL_TABLES)
-            for table in context.tables(name.removesuffix(ALL_TABLES)) if of_database else [context.table(name)]:
-                accept_lost(table, accept_lost_snapshot=True)
-        return procedure.function(context, arguments)
-
-    return replace(procedure, arguments=(*procedure.arguments, _ACCEPT), function=run)

@@ -9,18 +9,12 @@ from types import ModuleType
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql import foreign_statements
 from paimon_spark.spark.sql.procedures import copies, statement_procedures, tags, upkeep
-from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
+from paimon_spark.spark.sql.procedures.procedure import Procedure
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 HIDDEN_PREFIX = "__"
 """Names that stand for statements of another grammar; no list shows them."""
 
-_DELETING = frozenset(
-    {
-        *("expire_snapshots", "expire_changelogs", "remove_orphan_files", "purge_files", "delete_tag", "expire_tags"),
-        *("delete_branch", "fast_forward", "rollback", "rollback_to_timestamp", "rollback_to_watermark"),
-    }
-)
 _MODULES = (tags, upkeep, copies, statement_procedures, foreign_statements)
 """Whose procedures there are."""
 
@@ -29,7 +23,7 @@ def _procedures_of(module: ModuleType) -> Iterator[Procedure]:
     for value in vars(module).values():
         for each in value if isinstance(value, tuple) else (value,):
             if isinstance(each, Procedure):
-                yield deleting(each) if each.name in _DELETING else each
+                yield each
 
 
 PROCEDURES: Mapping[str, Procedure] = {each.name: each for module in _MODULES for each in _procedures_of(module)}

@@ -39,19 +39,7 @@ from paimon_spark.spark.sql.functions import (
     run_function_statement,
     temporary_views_in,
 )
-from paimon_spark.spark.sql.procedures.procedure import (
-    BOOLEAN,
-    STATEMENT,
-    TABLE,
-    Argument,
-    Arguments,
-    CallContext,
-    Procedure,
-    ResultColumn,
-    Rows,
-    procedure,
-    statement_argument,
-)
+from paimon_spark.spark.sql.procedures.procedure import CallContext, ResultColumn, Rows, Text, procedure, read_as
 from paimon_spark.spark.sql.table_descriptions import Row, partition_text, table_struct
 from paimon_spark.spark.sql.table_partitions import partition_counts
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
@@ -69,7 +57,7 @@ from paimon_spark.spec.view import SPARK_DIALECT, ViewChange
 from paimon_spark.table.catalog_views import alter_view, find_view
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from paimon_spark.table.table import FileStoreTable
 
@@ -126,60 +114,57 @@ def _answered(run: Callable[[], Rows]) -> Rows:
         raise kind(str(error)) from None
 
 
-def _run_view(context: CallContext, arguments: Arguments) -> Rows:
-    statement = statement_argument(arguments, parse_view_statement, "statement about views")
+def _run_view(context: CallContext, statement: str, catalog: str) -> Rows:
+    parsed = read_as(parse_view_statement, statement, "statement about views")
     spark = context.spark
-    named = _named(context, arguments["catalog"], statement.name, is_database=statement.action == "SHOW")
+    named = _named(context, catalog, parsed.name, is_database=parsed.action == "SHOW")
     schema_of, views_in = lambda query: spark.sql(query).schema, partial(_temporary_views, spark)
     found = ViewContext(context.warehouse(), *named, schema_of, views_in)
-    return _answered(partial(run_view_statement, found, statement))
+    return _answered(partial(run_view_statement, found, parsed))
 
 
-def _run_function(context: CallContext, arguments: Arguments) -> Rows:
-    statement = statement_argument(arguments, parse_function_statement, "statement about functions")
+def _run_function(context: CallContext, statement: str, catalog: str) -> Rows:
+    parsed = read_as(parse_function_statement, statement, "statement about functions")
     spark = context.spark
     registered = java_state(spark).catalogManager().isCatalogRegistered
     around = Surroundings(context.warehouse(), registered, partial(is_spark_function, spark))
-    named = _named(context, arguments["catalog"], statement.name)
+    named = _named(context, catalog, parsed.name)
     views_in = partial(temporary_views_in, spark)
     found = FunctionContext(*named, spark.sql, lambda body, _is_query: body, views_in, around)
-    return _answered(partial(run_function_statement, found, statement))
+    return _answered(partial(run_function_statement, found, parsed))
 
 
 def _temporary_views(spark: SparkSession, query: str) -> list[str]:
     return sorted(set(_TEMPORARY.findall(analyzed_text(spark.sql(query)))))
 
 
-@procedure(
-    "Adds, updates or drops the query that a view has for an engine (default spark).",
-    (Argument("view", required=True), Argument("action", required=True), Argument("engine"), Argument("query")),
-)
-def _alter_view_dialect(context: CallContext, arguments: Arguments) -> None:
-    name = context.named(arguments["view"])
-    action, query = arguments["action"], arguments["query"]
-    dialect = (arguments["engine"] or "").strip() or SPARK_DIALECT
+@procedure("Adds, updates or drops the query that a view has for an engine (default spark).")
+def _alter_view_dialect(
+    context: CallContext, view: str, action: str, engine: Text | None = None, query: Text | None = None
+) -> None:
+    name = context.named(view)
     if action not in (*_NEEDS_QUERY, "drop"):
         raise OptionError(f"Unsupported action: {action}. It is one of add, update, drop.")
-    if action in _NEEDS_QUERY and not (query or "").strip():
+    if action in _NEEDS_QUERY and query is None:
         raise OptionError(f"query is required for {action} action.")
     catalog = context.warehouse()
     if find_view(catalog, name.database, name.table) is None:
-        raise table_not_found(split_name(arguments["view"]))
+        raise table_not_found(split_name(view))
+    dialect = SPARK_DIALECT if engine is None else engine.strip()
     value = query if action in _NEEDS_QUERY else None
     alter_view(catalog, name.database, name.table, [ViewChange(f"{action}Dialect", dialect, value)])
 
 
-_ARGUMENTS = (STATEMENT, Argument("catalog", required=True))
 VIEW_PROCEDURES = (
-    Procedure("__view", _ARGUMENTS, (), _run_view, _VIEWS),
+    procedure(_VIEWS, result=(), name="__view")(_run_view),
     *(
-        Procedure(_view_procedure(action), _ARGUMENTS, columns, _run_view, _VIEWS)
-        for action, columns in VIEW_COLUMNS.items()
+        procedure(_VIEWS, result=shown, name=_view_procedure(action))(_run_view)
+        for action, shown in VIEW_COLUMNS.items()
     ),
 )
 FUNCTION_PROCEDURES = (
-    Procedure("__function", _ARGUMENTS, (), _run_function, _FUNCTIONS),
-    Procedure("__function_describe", _ARGUMENTS, FUNCTION_COLUMNS["DESCRIBE"], _run_function, _FUNCTIONS),
+    procedure(_FUNCTIONS, result=(), name="__function")(_run_function),
+    procedure(_FUNCTIONS, result=FUNCTION_COLUMNS["DESCRIBE"], name="__function_describe")(_run_function),
 )
 
 
@@ -204,32 +189,27 @@ def _copy_statement(text: str) -> CopyIntoTable | CopyIntoLocation:
     return read_copy(cursor)
 
 
-def _into_table(context: CallContext, statement: CopyIntoTable) -> Rows:
-    name = quoted(statement.table)
+@procedure(_COPY, result=LOADED, name=_INTO_TABLE)
+def _copy_into_table(context: CallContext, statement: str) -> Rows:
+    def load(parsed: Any) -> Rows:
+        name = quoted(parsed.table)
+        return copy_into_table(context.spark, context.table(name), parsed, lambda rows: rows.writeTo(name).append())
 
-    def append(rows: DataFrame) -> None:
-        rows.writeTo(name).append()
-
-    return copy_into_table(context.spark, context.table(name), statement, append)
-
-
-def _into_location(context: CallContext, statement: CopyIntoLocation) -> Rows:
-    return copy_into_location(context.spark.sql(statement.query), statement)
+    return _copied(load, statement)
 
 
-def _run_copy(run: Callable[[CallContext, Any], Rows], context: CallContext, arguments: Arguments) -> Rows:
+@procedure(_COPY, result=WRITTEN, name=_INTO_LOCATION)
+def _copy_into_location(context: CallContext, statement: str) -> Rows:
+    return _copied(lambda parsed: copy_into_location(context.spark.sql(parsed.query), parsed), statement)
+
+
+def _copied(run: Callable[[Any], Rows], text: str) -> Rows:
     try:
-        return run(context, _copy_statement(arguments["statement"]))
+        return run(_copy_statement(text))
     except CapturedException:
         raise
     except AnalysisException as error:  # made here: Java has no such exception to show
         raise PaimonError(str(error)) from None
-
-
-COPY_INTO_PROCEDURES = (
-    Procedure(_INTO_TABLE, (STATEMENT,), LOADED, partial(_run_copy, _into_table), _COPY),
-    Procedure(_INTO_LOCATION, (STATEMENT,), WRITTEN, partial(_run_copy, _into_location), _COPY),
-)
 
 
 DESCRIBE_PARTITION = "__describe_partition"
@@ -291,19 +271,14 @@ def described_partition(
     return rows
 
 
-@procedure(
-    "DESCRIBE TABLE … PARTITION of Paimon's tables.",
-    (TABLE, Argument("partition", required=True), Argument("extended", BOOLEAN, required=True)),
-    result=DESCRIPTION_COLUMNS,
-    name=DESCRIBE_PARTITION,
-)
-def _describe(context: CallContext, arguments: Arguments) -> Rows:
-    name = context.named(arguments["table"])
-    table = name.load()
-    extended = "EXTENDED " if arguments["extended"] else ""
-    shown = context.spark.sql(f"DESCRIBE TABLE {extended}{'.'.join(map(quoted_name, name.parts))}")
-    values = _typed(context.spark, table, json.loads(arguments["partition"]))
-    rows = described_partition(table, name.parts, values, extended=arguments["extended"])
+@procedure("DESCRIBE TABLE … PARTITION of Paimon's tables.", result=DESCRIPTION_COLUMNS, name=DESCRIBE_PARTITION)
+def _describe(context: CallContext, table: str, partition: str, extended: bool) -> Rows:
+    name = context.named(table)
+    found = name.load()
+    words = "EXTENDED " if extended else ""
+    shown = context.spark.sql(f"DESCRIBE TABLE {words}{'.'.join(map(quoted_name, name.parts))}")
+    values = _typed(context.spark, found, json.loads(partition))
+    rows = described_partition(found, name.parts, values, extended=extended)
     return [*map(tuple, shown.collect()), *rows]
 
 
@@ -381,10 +356,10 @@ def run_analyze_statement(spark: SparkSession, table: FileStoreTable, statement:
     return analyze(spark, table, statement.columns, all_columns=statement.all_columns)
 
 
-@procedure("ANALYZE TABLE of Paimon's tables.", (STATEMENT,), result=(), name=ANALYZE)
-def _analyze(context: CallContext, arguments: Arguments) -> None:
-    statement = statement_argument(arguments, parse_analyze_statement, "ANALYZE TABLE")
-    run_analyze_statement(context.spark, context.table(quoted(statement.table)), statement)
+@procedure("ANALYZE TABLE of Paimon's tables.", result=(), name=ANALYZE)
+def _analyze(context: CallContext, statement: str) -> None:
+    parsed = read_as(parse_analyze_statement, statement, "ANALYZE TABLE")
+    run_analyze_statement(context.spark, context.table(quoted(parsed.table)), parsed)
 
 
 ALTER_TAGS = "__alter_tags"
@@ -490,17 +465,13 @@ def run_tag_statement(table: FileStoreTable, statement: TagStatement) -> None:
             tags.rename_tag(table, tag, statement.new_name)
 
 
-def _given_tag_statement(arguments: Arguments) -> TagStatement:
-    return statement_argument(arguments, parse_tag_statement, "statement about tags")
+@procedure(DESCRIPTION, result=(), name=ALTER_TAGS)
+def _alter_tags(context: CallContext, statement: str) -> None:
+    parsed = read_as(parse_tag_statement, statement, "statement about tags")
+    run_tag_statement(context.table(quoted(parsed.table)), parsed)
 
 
-@procedure(DESCRIPTION, (STATEMENT,), result=(), name=ALTER_TAGS)
-def _alter_tags(context: CallContext, arguments: Arguments) -> None:
-    statement = _given_tag_statement(arguments)
-    run_tag_statement(context.table(quoted(statement.table)), statement)
-
-
-@procedure(DESCRIPTION, (STATEMENT,), result=(ResultColumn("tag", nullable=False),), name=SHOW_TAGS)
-def _show_tags(context: CallContext, arguments: Arguments) -> Rows:
-    table = context.table(quoted(_given_tag_statement(arguments).table))
-    return [(name,) for name in table.tags.names()]
+@procedure(DESCRIPTION, result=(ResultColumn("tag", nullable=False),), name=SHOW_TAGS)
+def _show_tags(context: CallContext, statement: str) -> Rows:
+    parsed = read_as(parse_tag_statement, statement, "statement about tags")
+    return [(name,) for name in context.table(quoted(parsed.table)).tags.names()]

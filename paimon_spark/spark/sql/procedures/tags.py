@@ -5,37 +5,23 @@ Java: ``CreateTagProcedure``, ``CreateBranchProcedure``, ``RollbackProcedure`` a
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.refs import branches, tags
-from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
-from paimon_spark.maintain.refs.rollback import (
-    Rollback,
-    rollback_to_as_latest,
-    rollback_to_snapshot,
-    rollback_to_tag,
-    rollback_to_timestamp,
-    rollback_to_watermark,
-)
-from paimon_spark.maintain.refs.tags import run_automatic_tags
-from paimon_spark.options.option import parse_duration
+from paimon_spark.maintain.refs import fast_forward as of_branches
+from paimon_spark.maintain.refs import rollback as rollbacks
 from paimon_spark.spark.sql.procedures.procedure import (
     LONG,
-    TABLE,
-    Argument,
-    Arguments,
     CallContext,
+    Duration,
+    Long,
     ResultColumn,
     Rows,
+    Table,
+    Text,
     procedure,
 )
 from paimon_spark.table.paths import MAIN_BRANCH
 
-_BRANCH = Argument("branch", required=True)
-_TAG = Argument("tag", required=True)
-_SNAPSHOT = Argument("snapshot", LONG)
-_TIME_RETAINED = Argument("time_retained")
 _RESULT = (
     ResultColumn("previous_snapshot_id", LONG, nullable=False),
     ResultColumn("current_snapshot_id", LONG, nullable=False),
@@ -48,163 +34,144 @@ _FOUND = (
 )
 
 
-@procedure(
-    "Makes a branch that begins with the rows of a tag, or without rows.",
-    (TABLE, _BRANCH, Argument("tag"), Argument("ignoreIfExists")),
-)
-def _create_branch(context: CallContext, arguments: Arguments) -> None:
-    ignored = (arguments["ignoreIfExists"] or "").strip().lower() == "true"
-    table = context.table(arguments["table"])
-    branches.create_branch(table, arguments["branch"], tag=arguments["tag"], ignore_if_exists=ignored)
+@procedure("Makes a branch that begins with the rows of a tag, or without rows.")
+def _create_branch(
+    _context: CallContext, table: Table, branch: str, tag: str | None = None, ignoreIfExists: str = ""
+) -> None:
+    ignored = ignoreIfExists.strip().lower() == "true"
+    branches.create_branch(table, branch, tag=tag, ignore_if_exists=ignored)
 
 
-@procedure("Deletes a branch, or several between commas.", (TABLE, _BRANCH))
-def _delete_branch(context: CallContext, arguments: Arguments) -> None:
-    branches.delete_branch(context.table(arguments["table"]), arguments["branch"])
+@procedure("Deletes a branch, or several between commas.", deletes=True)
+def _delete_branch(_context: CallContext, table: Table, branch: str) -> None:
+    branches.delete_branch(table, branch)
 
 
-@procedure("Renames a branch.", (TABLE, Argument("from_branch", required=True), Argument("to_branch", required=True)))
-def _rename_branch(context: CallContext, arguments: Arguments) -> None:
-    branches.rename_branch(context.table(arguments["table"]), arguments["from_branch"], arguments["to_branch"])
+@procedure("Renames a branch.")
+def _rename_branch(_context: CallContext, table: Table, from_branch: str, to_branch: str) -> None:
+    branches.rename_branch(table, from_branch, to_branch)
 
 
-@procedure("Brings the table to the state of a branch.", (TABLE, _BRANCH))
-def _fast_forward(context: CallContext, arguments: Arguments) -> None:
-    fast_forward(context.table(arguments["table"]), arguments["branch"])
+@procedure("Brings the table to the state of a branch.", deletes=True)
+def _fast_forward(_context: CallContext, table: Table, branch: str) -> None:
+    of_branches.fast_forward(table, branch)
 
 
-@procedure(
-    "Appends to a branch, main when none is given, the rows that another one has got since it began.",
-    (TABLE, Argument("source_branch", required=True), Argument("target_branch")),
-)
-def _merge_branch(context: CallContext, arguments: Arguments) -> None:
-    target = arguments["target_branch"] or MAIN_BRANCH
-    merge_branch(context.table(arguments["table"]), arguments["source_branch"], target)
+@procedure("Appends to a branch, main when none is given, the rows that another one has got since it began.")
+def _merge_branch(_context: CallContext, table: Table, source_branch: str, target_branch: str = "") -> None:
+    of_branches.merge_branch(table, source_branch, target_branch or MAIN_BRANCH)
 
 
-@procedure(
-    "Goes back to a snapshot or a tag; later snapshots and tags are forgotten.",
-    (TABLE, Argument("version"), Argument("snapshot", LONG), Argument("tag")),
-    result=_RESULT,
-)
-def _rollback(context: CallContext, arguments: Arguments) -> Rows:
-    version = (arguments["version"] or "").strip()
-    given = {"version": version or None, "snapshot": arguments["snapshot"], "tag": arguments["tag"]}
-    if sum(value is not None for value in given.values()) != 1:
+@procedure("Goes back to a snapshot or a tag; later snapshots and tags are forgotten.", result=_RESULT, deletes=True)
+def _rollback(
+    _context: CallContext,
+    table: Table,
+    version: Text | None = None,
+    snapshot: Long | None = None,
+    tag: str | None = None,
+) -> Rows:
+    if sum(value is not None for value in (version, snapshot, tag)) != 1:
         raise OptionError("only can set one of version/snapshot/tag in RollbackProcedure.")
-    table = context.table(arguments["table"])
-    if version.isascii() and version.isdigit():
-        return _rows(rollback_to_snapshot(table, int(version)))
-    if given["snapshot"] is not None:
-        return _rows(rollback_to_snapshot(table, given["snapshot"]))
-    return _rows(rollback_to_tag(table, version or given["tag"]))
+    if snapshot is not None:
+        return _rows(rollbacks.rollback_to_snapshot(table, snapshot))
+    name = tag or "" if version is None else version.strip()
+    if version is not None and name.isascii() and name.isdigit():
+        return _rows(rollbacks.rollback_to_snapshot(table, int(name)))
+    return _rows(rollbacks.rollback_to_tag(table, name))
 
 
 @procedure(
     "Goes back to the latest snapshot committed at or before a time (milliseconds since 1970).",
-    (TABLE, Argument("timestamp", LONG, required=True)),
     result=_RESULT,
+    deletes=True,
 )
-def _rollback_to_timestamp(context: CallContext, arguments: Arguments) -> Rows:
-    return _rows(rollback_to_timestamp(context.table(arguments["table"]), arguments["timestamp"]))
+def _rollback_to_timestamp(_context: CallContext, table: Table, timestamp: Long) -> Rows:
+    return _rows(rollbacks.rollback_to_timestamp(table, timestamp))
 
 
 @procedure(
     "Goes back to the latest snapshot whose watermark is not later (milliseconds since 1970).",
-    (TABLE, Argument("watermark", LONG, required=True)),
     result=_RESULT,
+    deletes=True,
 )
-def _rollback_to_watermark(context: CallContext, arguments: Arguments) -> Rows:
-    return _rows(rollback_to_watermark(context.table(arguments["table"]), arguments["watermark"]))
+def _rollback_to_watermark(_context: CallContext, table: Table, watermark: Long) -> Rows:
+    return _rows(rollbacks.rollback_to_watermark(table, watermark))
 
 
 @procedure(
     "Commits the state of a snapshot or tag as a new snapshot; nothing is forgotten.",
-    (TABLE, Argument("tag"), Argument("snapshot_id", LONG)),
     result=(
         ResultColumn("previous_snapshot_id", LONG),
         ResultColumn("rolled_back_snapshot_id", LONG),
         ResultColumn("current_snapshot_id", LONG),
     ),
 )
-def _rollback_to_as_latest(context: CallContext, arguments: Arguments) -> Rows:
-    table, tag = context.table(arguments["table"]), (arguments["tag"] or "").strip() or None
-    done = rollback_to_as_latest(table, snapshot_id=arguments["snapshot_id"], tag=tag)
+def _rollback_to_as_latest(
+    _context: CallContext, table: Table, tag: Text | None = None, snapshot_id: Long | None = None
+) -> Rows:
+    name = None if tag is None else tag.strip()
+    done = rollbacks.rollback_to_as_latest(table, snapshot_id=snapshot_id, tag=name)
     return [(done.previous_snapshot_id, done.rolled_back_snapshot_id, done.current_snapshot_id)]
 
 
-def _rows(done: Rollback) -> Rows:
+def _rows(done: rollbacks.Rollback) -> Rows:
     return [(done.previous_snapshot_id, done.current_snapshot_id)]
 
 
-def _retained(arguments: Arguments) -> timedelta | None:
-    text = arguments["time_retained"]
-    return None if text is None else parse_duration(text)
+@procedure("Gives the latest snapshot, or the given one, a name that keeps it readable after it expires.")
+def _create_tag(
+    _context: CallContext, table: Table, tag: str, snapshot: Long | None = None, time_retained: Duration | None = None
+) -> None:
+    tags.create_tag(table, tag, snapshot_id=snapshot, time_retained=time_retained)
 
 
-@procedure(
-    "Gives the latest snapshot, or the given one, a name that keeps it readable after it expires.",
-    (TABLE, _TAG, _SNAPSHOT, _TIME_RETAINED),
-)
-def _create_tag(context: CallContext, arguments: Arguments) -> None:
-    table, retained = context.table(arguments["table"]), _retained(arguments)
-    tags.create_tag(table, arguments["tag"], snapshot_id=arguments["snapshot"], time_retained=retained)
-
-
-@procedure("Lets an existing tag hold the latest snapshot, or the given one.", (TABLE, _TAG, _SNAPSHOT, _TIME_RETAINED))
-def _replace_tag(context: CallContext, arguments: Arguments) -> None:
-    table, retained = context.table(arguments["table"]), _retained(arguments)
-    tags.replace_tag(table, arguments["tag"], snapshot_id=arguments["snapshot"], time_retained=retained)
+@procedure("Lets an existing tag hold the latest snapshot, or the given one.")
+def _replace_tag(
+    _context: CallContext, table: Table, tag: str, snapshot: Long | None = None, time_retained: Duration | None = None
+) -> None:
+    tags.replace_tag(table, tag, snapshot_id=snapshot, time_retained=time_retained)
 
 
 @procedure(
     "Deletes a tag, or several between commas, with the files that nothing else needs; one not there is no error.",
-    (TABLE, _TAG),
+    deletes=True,
 )
-def _delete_tag(context: CallContext, arguments: Arguments) -> None:
-    tags.delete_tags(context.table(arguments["table"]), arguments["tag"], ignore_if_missing=True)
+def _delete_tag(_context: CallContext, table: Table, tag: str) -> None:
+    tags.delete_tags(table, tag, ignore_if_missing=True)
 
 
-@procedure("Gives a tag another name.", (TABLE, _TAG, Argument("target_tag", required=True)))
-def _rename_tag(context: CallContext, arguments: Arguments) -> None:
-    tags.rename_tag(context.table(arguments["table"]), arguments["tag"], arguments["target_tag"])
+@procedure("Gives a tag another name.")
+def _rename_tag(_context: CallContext, table: Table, tag: str, target_tag: str) -> None:
+    tags.rename_tag(table, tag, target_tag)
 
 
-@procedure(
-    "Tags the first snapshot that was committed at or after a time (milliseconds since 1970).",
-    (TABLE, _TAG, Argument("timestamp", LONG, required=True), _TIME_RETAINED),
-    result=_FOUND,
-)
-def _create_tag_from_timestamp(context: CallContext, arguments: Arguments) -> Rows:
-    table, retained = context.table(arguments["table"]), _retained(arguments)
-    found = tags.create_tag_from_timestamp(table, arguments["tag"], arguments["timestamp"], time_retained=retained)
+@procedure("Tags the first snapshot that was committed at or after a time (milliseconds since 1970).", result=_FOUND)
+def _create_tag_from_timestamp(
+    _context: CallContext, table: Table, tag: str, timestamp: Long, time_retained: Duration | None = None
+) -> Rows:
+    found = tags.create_tag_from_timestamp(table, tag, timestamp, time_retained=time_retained)
     watermark = "null" if found.watermark is None else str(found.watermark)  # Java: String.valueOf
-    return [(arguments["tag"], found.id, found.time_millis, watermark)]
+    return [(tag, found.id, found.time_millis, watermark)]
 
 
-@procedure(
-    "Tags the first snapshot whose watermark is as late or later (milliseconds since 1970).",
-    (TABLE, _TAG, Argument("watermark", LONG, required=True), _TIME_RETAINED),
-    result=_FOUND,
-)
-def _create_tag_from_watermark(context: CallContext, arguments: Arguments) -> Rows:
-    table, retained = context.table(arguments["table"]), _retained(arguments)
-    found = tags.create_tag_from_watermark(table, arguments["tag"], arguments["watermark"], time_retained=retained)
-    return [(arguments["tag"], found.id, found.time_millis, str(found.watermark))]
+@procedure("Tags the first snapshot whose watermark is as late or later (milliseconds since 1970).", result=_FOUND)
+def _create_tag_from_watermark(
+    _context: CallContext, table: Table, tag: str, watermark: Long, time_retained: Duration | None = None
+) -> Rows:
+    found = tags.create_tag_from_watermark(table, tag, watermark, time_retained=time_retained)
+    return [(tag, found.id, found.time_millis, str(found.watermark))]
 
 
-@procedure("Makes the automatic tags that are due, and deletes the tags whose time is over.", (TABLE,))
-def _trigger_tag_automatic_creation(context: CallContext, arguments: Arguments) -> None:
-    run_automatic_tags(context.table(arguments["table"]))
+@procedure("Makes the automatic tags that are due, and deletes the tags whose time is over.")
+def _trigger_tag_automatic_creation(_context: CallContext, table: Table) -> None:
+    tags.run_automatic_tags(table)
 
 
 @procedure(
     "Deletes the tags whose time is over, and those made before a local time.",
-    (TABLE, Argument("older_than")),
     result=(ResultColumn("expired_tags", nullable=False),),
+    deletes=True,
 )
-def _expire_tags(context: CallContext, arguments: Arguments) -> Rows:
-    text = arguments["older_than"]
-    older_than = None if text is None else tags.parse_older_than(text)
-    expired = tags.expire_tags(context.table(arguments["table"]), older_than=older_than)
-    return [(name,) for name in expired or ["No expired tags."]]
+def _expire_tags(_context: CallContext, table: Table, older_than: str | None = None) -> Rows:
+    before = None if older_than is None else tags.parse_older_than(older_than)
+    return [(name,) for name in tags.expire_tags(table, older_than=before) or ["No expired tags."]]
