@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -77,8 +76,8 @@ from paimon_spark.table.paths import is_path_name, parse_table_path, system_tabl
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import table_exists
 
-_JUST_NOW = 2.0
-"""Seconds between the planning of a statement and its execution, or more."""
+_EXECUTION = "spark.sql.execution.id"
+"""What a thread has while it executes a statement."""
 
 
 class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
@@ -92,8 +91,6 @@ class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
         self.catalog = catalog
         self._found: tuple[JavaObject, list[str], dict[str, str] | StorageError] | None = None
         """The statement that Spark planned last, and the database that it found, or why the store gave none."""
-        self._failed_at = 0.0
-        """When it gave none (``time.monotonic``)."""
 
     def listNamespaces(self, *parent: Any) -> JavaObject:
         """SHOW DATABASES: all databases; below a database there is none."""
@@ -120,7 +117,6 @@ class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
                 properties = self.catalog.database_properties(parts[0]) if len(parts) == 1 else None
             except StorageError as error:
                 self._found = None if statement is None else (statement, parts, error)
-                self._failed_at = time.monotonic()
                 raise
             if properties is None:
                 raise no_such_namespace(self.gateway, parts)
@@ -141,16 +137,19 @@ class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
         return found[2]
 
     def _check_answered(self, parts: list[str]) -> None:
-        """Do not ask a store for a table of which a statement has just got no answer for the table's database.
+        """Do not ask a store for a table where the statement got no answer for the table's database.
 
-        The statement is then planned, and nothing stands for it any more.
+        Spark has planned the statement then, and executes it: the answer is of this statement, and is told once.
 
         Raises:
             StorageError: it has got none.
         """
-        found = self._found[1:] if self._found is not None else ([], {})
-        if found[0] == parts and isinstance(found[1], StorageError) and time.monotonic() - self._failed_at < _JUST_NOW:
-            raise found[1]
+        _, asked, error = self._found or (None, [], {})
+        if asked != parts or not isinstance(error, StorageError):
+            return
+        if compat.SPARK_CONTEXT.of(self.gateway).getOrCreate().getLocalProperty(_EXECUTION) is not None:
+            self._found = None
+            raise error
 
     def createNamespace(self, namespace: Any, metadata: Any) -> None:
         """CREATE DATABASE; a directory keeps no comment and properties, as in the official filesystem catalog."""
