@@ -48,12 +48,7 @@ class Output:
         self.console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_OF_FILES)
 
     def done(self, sentence: str, **facts: Any) -> None:
-        """Print what a command did.
-
-        Args:
-            sentence: for people.
-            facts: for scripts.
-        """
+        """Print what a command did."""
         if self.form != TABLE:
             self.object(facts)
         else:

@@ -49,10 +49,6 @@ class CommitOrder:
         """Return the files with creation times that follow those of all files that were committed since the plan.
 
         Those of one bucket are raised by as much, and so keep their own order.
-
-        Args:
-            files: of the snapshot to be.
-            latest: the snapshot before it.
         """
         if latest is None or not self._newest:
             return files

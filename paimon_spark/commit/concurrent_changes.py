@@ -206,14 +206,7 @@ class ConcurrentChanges:
         numbers: dict[tuple[bytes, int], int],
         context: ConflictContext,
     ) -> npt.NDArray[np.bool_]:
-        """Tell of each rival file whether its keys are among those that the commit has in its bucket.
-
-        Args:
-            rivals: files of our buckets.
-            of_bucket: the number of the bucket of each.
-            numbers: the buckets.
-            context: has the types of the keys.
-        """
+        """Tell of each rival file whether its keys are among those that the commit has in its bucket."""
         files = [(numbers[entry.partition, entry.bucket], entry.file) for entry in self._changes.files]
         schema_ids = {file.schema_id for _, file in files} | set(rivals.schema_ids.tolist())
         if not context.key_types or schema_ids != {self._table.schema.id}:  # of another schema keys are not compared

@@ -52,14 +52,6 @@ def check_strict(
 ) -> None:
     """Check the snapshots after ``safe_id`` and before ``new_id`` made by other users.
 
-    Args:
-        safe_id: the last snapshot known to be harmless.
-        new_id: id of the snapshot to be.
-        kind: its kind.
-        partitions: partitions that it changes.
-        user: our commit user.
-        locations: looks up what others changed.
-
     Raises:
         CommitConflictError: a COMPACT or OVERWRITE changed one of `partitions`, or an APPEND did (to real buckets)
             while we overwrite.

@@ -41,10 +41,6 @@ def compact_manifests(table: FileStoreTable, *, dry_run: bool = False) -> int | 
 
     The thresholds of the table's options do not count. None is returned when there is nothing to merge.
 
-    Args:
-        table: with its dynamic options.
-        dry_run: only log what there is to merge.
-
     Raises:
         CommitConflictError: rivals won too often; nothing was committed.
         CommitStateUnknownError: the store gave no clear answer; nothing may be deleted.
@@ -88,10 +84,6 @@ def _log_manifests(table: FileStoreTable, latest: Snapshot, target_bytes: int) -
 
 def commit_statistics(table: FileStoreTable, statistics: Statistics) -> int:
     """Write a statistics file and commit it as an ANALYZE snapshot; return the snapshot's id.
-
-    Args:
-        table: with its dynamic options.
-        statistics: of one of its snapshots.
 
     Raises:
         CommitConflictError: rivals won too often; nothing was committed.

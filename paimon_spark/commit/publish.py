@@ -329,14 +329,7 @@ def holds_files(table: FileStoreTable, snapshot: Snapshot, entries: Sequence[Man
 
 
 def changes_only(table: FileStoreTable, snapshot: Snapshot, before: Snapshot, *, unread: bool) -> bool:
-    """Tell whether a snapshot differs from the one before it by its own changes only.
-
-    Args:
-        table: the branch of both.
-        snapshot: the later one.
-        before: with the id before its id.
-        unread: the answer where that cannot be read.
-    """
+    """Tell whether a snapshot differs from the one before it by its own changes only."""
     try:
         files = {name_at_any_level(entry) for entry in table.manifests.live_entries(snapshot)}
         files_before = {name_at_any_level(entry) for entry in table.manifests.live_entries(before)}

@@ -86,7 +86,6 @@ class CommitSettings:
     """Whether a commit without changes makes a snapshot even with ``ignore_empty``."""
     strict_after: int | None
     """``commit.strict-mode.last-safe-snapshot``."""
-    user_prefix: str | None
     row_tracking: bool
     row_ids_by_partition: bool
     snapshot_ordering: bool
@@ -121,7 +120,6 @@ class CommitSettings:
             max_level=options.num_levels - 1,
             keep_empty=ignore_empty is False or options.value("commit.force-create-snapshot"),
             strict_after=options.value("commit.strict-mode.last-safe-snapshot"),
-            user_prefix=options.value("commit.user-prefix"),
             row_tracking=options.row_tracking_enabled,
             row_ids_by_partition=bool(options.value("row-tracking.partition-group-on-commit")),
             snapshot_ordering=options.value("sequence.snapshot-ordering"),

@@ -438,11 +438,6 @@ def inherited_statistics(table: FileStoreTable, latest: Snapshot | None, schema_
     """Return the name of the statistics file for the snapshot after ``latest``, None without one.
 
     Java fails when the file cannot be read. Here the statistics are dropped: they are no reason to refuse rows.
-
-    Args:
-        table: where the statistics are.
-        latest: the latest snapshot.
-        schema_id: schema of the new snapshot.
     """
     try:
         known = statistics_of(table, latest)

@@ -65,13 +65,7 @@ class ColumnFiles:
     """Writes the files of one group of rows."""
 
     def __init__(self, table: FileStoreTable, fields: Sequence[DataField], directory: str) -> None:
-        """Open nothing yet.
-
-        Args:
-            table: with the options of the write.
-            fields: columns to write.
-            directory: of the bucket.
-        """
+        """Open nothing yet."""
         spec = with_input(data_file_spec(table.schema, limit_rows=False, columns=tuple(fields)), table)
         names = spec.file_names()
         plain = replace(spec, target_size_bytes=_NO_LIMIT, companions=())

@@ -81,12 +81,6 @@ class ManagedBlobCopies:
     def rewrite(self, file: DataFileMeta, new: DataFileMeta, path: str, target: str) -> DataFileMeta:
         """Write a data file and its list of managed blob files into the copy; return its metadata.
 
-        Args:
-            file: in the source.
-            new: what the copy says of it.
-            path: of the file.
-            target: of its copy.
-
         Raises:
             CorruptTableError: a row names no managed blob file of the source.
         """

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 def purge_files(table: FileStoreTable) -> None:
     """Delete all rows, all that keeps old rows, and then every unneeded file, also new ones.
 
-    Args:
-        table: the main branch.
-
     Raises:
         UnsupportedError: it is another branch.
         CommitConflictError: somebody else writes.

@@ -145,11 +145,6 @@ def columns_kept_by_engine(schema: TableSchema) -> frozenset[str]:
 def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
     """Refuse a MERGE that cannot be done by writing the rows that it makes (Java: ``RowLevelOp``).
 
-    Args:
-        table: the target.
-        updates: whether it has UPDATE clauses.
-        deletes: whether it has DELETE clauses.
-
     Raises:
         UnsupportedError: names the option that prevents it, and what to do.
     """

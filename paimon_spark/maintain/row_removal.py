@@ -49,11 +49,6 @@ class RowsOfFile:
 def rows_of_files(table: FileStoreTable, snapshot: Snapshot, deleted: Sequence[DeletedPositions]) -> list[RowsOfFile]:
     """Put together the rows that tasks have reported, file by file.
 
-    Args:
-        table: the table.
-        snapshot: the one in which the rows were found.
-        deleted: a file may come several times.
-
     Raises:
         CommitConflictError: the snapshot has no such file.
     """
@@ -172,13 +167,6 @@ def remove_rows(
     """Write files of a primary-key table anew without some rows, in one commit; return its snapshot id.
 
     Level and sequence numbers stay, so the rows that are left merge with others as before. There is no changelog.
-
-    Args:
-        table: with a primary key.
-        snapshot: the one in which the rows were found.
-        deleted: the rows; a file may come several times.
-        operation: the statement.
-        execute: does the rewriting.
 
     Raises:
         CommitConflictError: another commit changed rows of these files meanwhile; nothing was committed.

@@ -72,10 +72,6 @@ def without_governing(options: Mapping[str, str]) -> dict[str, str]:
 def accept_given(table: str, options: Mapping[str, str]) -> None:
     """Look at the options that a user gives with a read or a write: values are parsed, ignored ones are logged.
 
-    Args:
-        table: its path, which the log line names.
-        options: as given; unknown keys are passed over.
-
     Raises:
         OptionError: a value is invalid, or an option is one of catalogs.
         UnsupportedError: an option asks for what is not supported.

@@ -96,12 +96,7 @@ def plan_rows(scan: TableScan, plan_branch: Callable[[TableScan], ReadPlan] = pl
 
 
 def read_of_plan(plan: ReadPlan, read_of: Callable[[FileStoreTable], ReadSplit]) -> ReadSplit:
-    """Return a read for the splits of a plan of one or two branches, in place of the plan's own.
-
-    Args:
-        plan: of `plan_rows`.
-        read_of: what reads the splits of a branch.
-    """
+    """Return a read for the splits of a plan of one or two branches, in place of the plan's own."""
     if isinstance(plan.read, BranchRead):
         return BranchRead(read_of(plan.table), plan.read.table, read_of(plan.read.table))
     return read_of(plan.table)

@@ -103,11 +103,6 @@ def data_evolution_mask(table: FileStoreTable, files: ManifestColumns, predicate
 
     A conjunct rules a group out where one file is the newest for all its columns, and that file's statistics or indexes
     do.
-
-    Args:
-        table: with the schema of the read.
-        files: any files of the table, with statistics.
-        predicate: over columns of the table.
     """
     keep = np.ones(len(files), dtype=bool)
     schema_ids, write_cols = files.schema_ids.tolist(), files.file_values("_WRITE_COLS")

@@ -18,7 +18,6 @@ from paimon_spark.spec.manifest_columns import Constant
 _File = TypeVar("_File", bound=tuple[Any, ...])
 """A file as a named tuple: `split.SplitFile`."""
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_UUID_CHARACTERS = 36
 _UUID_BYTES = 16
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _BETWEEN = "/"

@@ -85,12 +85,6 @@ def _booleans(bits: npt.NDArray[np.uint8], rows: int) -> pa.BooleanArray:
 def selected_rows(file_io: FileIO, file: SplitFile, rows: int, by_index: Answer = True) -> RowSelection | None:
     """Return which rows of a file are read; None is all of them. Runs in tasks, once per file.
 
-    Args:
-        file_io: the store.
-        file: of the split.
-        rows: of the file, as the opened file says.
-        by_index: what the file's indexes say.
-
     Raises:
         CorruptTableError: the file's deletion vector is missing or damaged, or an index is over other rows.
     """

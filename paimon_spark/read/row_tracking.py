@@ -76,10 +76,6 @@ def read_tracked(
 def tracked_rows(reader: FileRead, files: Sequence[SplitFile]) -> Iterator[pa.RecordBatch]:
     """Yield all rows of files, in order, with ids and sequence numbers as the last columns.
 
-    Args:
-        reader: of columns of the table.
-        files: of one bucket.
-
     Raises:
         CorruptTableError: a data file is missing or damaged, or has no row ids.
     """

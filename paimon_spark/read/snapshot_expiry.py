@@ -21,10 +21,6 @@ def snapshot_expiry_errors(table: FileStoreTable, snapshot_id: int) -> Iterator[
     """Raise `SnapshotNotFoundError` where a file is missing because the snapshot that is read expires or has expired.
 
     Where the latest snapshot or a tag needs the file, the table is damaged: `CorruptTableError`.
-
-    Args:
-        table: the branch of the read.
-        snapshot_id: of the snapshot that is read.
     """
     try:
         yield

@@ -146,14 +146,6 @@ class BlockWalk:
             raise KeyError(path)
         return lengths.ravel()[self._rows].astype(np.int64)
 
-    def longs(self, path: Path) -> Positions:
-        """The numbers of a field in each record; 0 for null.
-
-        Raises:
-            ValueError: the bytes are no numbers of 64 bits.
-        """
-        return self.longs_at(self.starts(path))
-
     def longs_at(self, starts: Positions) -> Positions:
         """The numbers that begin at some positions; 0 where the position is -1."""
         return decode_longs(self.bytes, np.where(starts < 0, self._end, starts))  # zeros stand behind the last block

@@ -231,11 +231,7 @@ class ManifestColumns(Sequence[ManifestEntry]):
         return set(self.take(at).identities()) if len(at) else set()
 
     def revived(self, deleted: Set[Identity] = frozenset()) -> set[Identity]:
-        """Return the files that are deleted and then added again, in this order, so that readers miss them.
-
-        Args:
-            deleted: what DELETE entries before these name.
-        """
+        """Return the files that are deleted and then added again, in this order, so that readers miss them."""
         deletes = np.flatnonzero(self.kinds)
         if not deleted and not len(deletes):
             return set()

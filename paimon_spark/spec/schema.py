@@ -178,11 +178,6 @@ class TableSchema:
         return self.project(self.partition_keys)
 
     @property
-    def has_primary_key(self) -> bool:
-        """Whether the table has a primary key."""
-        return bool(self.primary_keys)
-
-    @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
         """The primary key without partition columns; empty without a primary key.
 

@@ -146,10 +146,6 @@ class NamePatterns:
     def of(cls, including: str | None = None, excluding: str | None = None) -> NamePatterns:
         """Compile the expressions.
 
-        Args:
-            including: all names where it is missing or blank.
-            excluding: no name where it is missing or blank.
-
         Raises:
             OptionError: one of them is no regular expression.
         """

@@ -14,10 +14,6 @@ _CREATION, _MODIFICATION = "creationTime", "modificationTime"
 def renewed_success_file(old: bytes | None, *, path: str) -> bytes:
     """Return a success file of now; one that is there keeps its creation time.
 
-    Args:
-        old: the file that is there.
-        path: where it is, for errors.
-
     Raises:
         CorruptTableError: what is there is no success file.
     """

@@ -267,10 +267,6 @@ def scalar_kinds(values: Ragged) -> Longs:
 def typed_scalars(values: Ragged, kind: t.DataType) -> tuple[Bools, pa.Array]:
     """Which values can be typed, and a column of them; null elsewhere.
 
-    Args:
-        values: binary ones; missing ones are not typed.
-        kind: of the column.
-
     Raises:
         DataError: a value is damaged.
     """

@@ -207,10 +207,6 @@ def without_shredding(kind: t.DataType, found: pa.DataType) -> pa.DataType:
 def unshredded_inside(kind: t.DataType, array: pa.Array) -> pa.Array:
     """Return a column of a file whose shredded VARIANTs are binary values with their metadata.
 
-    Args:
-        kind: of the column in the table.
-        array: values as the file has them.
-
     Raises:
         DataError: a value is damaged.
     """

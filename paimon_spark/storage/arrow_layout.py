@@ -193,10 +193,6 @@ def with_nulls_pushed_down(array: pa.Array, hidden: pa.Array | None = None) -> p
     """The same values with nulls below null structs, and structs that begin at offset 0.
 
     pyarrow's ORC writer needs this: it writes wrong rows for structs that are sliced, or null within another struct.
-
-    Args:
-        array: Any array.
-        hidden: Where an enclosing struct is null.
     """
     kind = array.type
     if pa.types.is_struct(kind):

@@ -70,10 +70,6 @@ def parse_head(head: bytes) -> str:
 def uris(heads: pa.Array, path: str) -> set[str]:
     """The URIs of descriptors without their offsets and lengths.
 
-    Args:
-        heads: of the descriptors; null for none.
-        path: the file that they are in, for messages.
-
     Raises:
         CorruptTableError: one is damaged.
     """
@@ -84,12 +80,7 @@ def uris(heads: pa.Array, path: str) -> set[str]:
 
 
 def rename(described: pa.Array, names: Mapping[str, str]) -> pa.Array:
-    """Descriptors with other URIs, of the current version.
-
-    Args:
-        described: descriptors; null for none.
-        names: the new URI of each.
-    """
+    """Descriptors with other URIs, of the current version."""
     heads = pc.binary_slice(described, 0, -LOCATION).dictionary_encode()
     new = [descriptor(names[parse_head(head)], 0, 0)[:-LOCATION] for head in heads.dictionary.to_pylist()]
     taken = pa.array(new, pa.binary()).take(heads.indices)

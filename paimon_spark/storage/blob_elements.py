@@ -241,12 +241,7 @@ def leaf_bounds(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def with_leaves(column: pa.Array, values: pa.Array) -> pa.Array:
-    """The column with other values in its shape.
-
-    Args:
-        column: of BLOB, or arrays or maps of it.
-        values: as many as `leaves` gives.
-    """
+    """The column with other values in its shape."""
     if pa.types.is_binary(column.type):
         return values
     inner = with_leaves(_inner(column), values)

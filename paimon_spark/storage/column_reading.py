@@ -23,12 +23,7 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def corrupt_as(path: str, what: str) -> Iterator[None]:
-    """Turn a library's errors about bytes into CorruptTableError; errors of the store pass.
-
-    Args:
-        path: The file.
-        what: Name of the format, for the message.
-    """
+    """Turn a library's errors about bytes into CorruptTableError; errors of the store pass."""
     try:
         yield
     except FileNotFoundError:
@@ -84,12 +79,6 @@ class ColumnPlan:
         file_schema: pa.Schema, fields: Sequence[DataField], path: str, *, dictionaries: Container[str] = ()
     ) -> ColumnPlan:
         """Plan the columns.
-
-        Args:
-            file_schema: the file's columns as they are read.
-            fields: the wanted columns.
-            path: the file, for messages.
-            dictionaries: columns that stay dictionaries.
 
         Raises:
             CorruptTableError: a field that is NOT NULL is missing, or a column is of another kind than its field.

@@ -26,13 +26,7 @@ def is_pattern(path: str) -> bool:
 
 
 def quietly(opened: Callable[[], tuple[Any, str]], scheme: str, *, recursive: bool) -> bool:
-    """Delete a file, or a directory with all that is below it; return whether it is gone, one that was missing too.
-
-    Args:
-        opened: opens the store, and gives the key.
-        scheme: in fsspec's spelling.
-        recursive: the key is a directory's.
-    """
+    """Delete a file, or a directory with all that is below it; return whether it is gone, one that was missing too."""
     return _is_gone(opened, lambda store, key: _deleted(store, scheme, key, recursive=recursive))
 
 
@@ -99,10 +93,6 @@ def empty_tree(opened: Callable[[], tuple[Any, str]], scheme: str) -> bool:
     """Delete a directory and those below it where no file is in them; return whether it is gone.
 
     What is no directory is not touched, so a file that is put there meanwhile stays.
-
-    Args:
-        opened: opens the store, and gives the key.
-        scheme: in fsspec's spelling.
     """
     return _is_gone(opened, lambda store, key: _emptied(store, scheme, key))
 

@@ -128,12 +128,7 @@ def hadoop_options(scheme: str, options: Mapping[str, Any], hosts: Iterable[str]
 
 
 def file_system_class(scheme: str, settings: Mapping[str, str]) -> str:
-    """Hadoop's file system of a store, one that takes paths of any scheme.
-
-    Args:
-        scheme: fsspec's scheme.
-        settings: as of `hadoop_options`.
-    """
+    """Hadoop's file system of a store, one that takes paths of any scheme."""
     if scheme == "abfs" and settings.get("fs.azure.always.use.https") == "false":
         return _PLAIN_AZURE
     return _CLASSES[scheme]

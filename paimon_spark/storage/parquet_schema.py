@@ -124,12 +124,6 @@ def narrowed_columns(
     """Some columns of a file with only those parts that are wanted, and the paths of what is to be decoded.
 
     Parts are fields of ROWs, and what a read touches of shredded VARIANTs.
-
-    Args:
-        stored: all columns of the file.
-        names: some of them.
-        wanted: columns of the read as Arrow types.
-        fields: the same as types of Paimon.
     """
     kinds = {field.name: field.type for field in fields}
     found = [stored.field(name) for name in names]

@@ -188,14 +188,7 @@ def named_errors(path: str) -> Iterator[None]:
 
 
 def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint: str = "") -> PaimonError:
-    """What to raise in place of an error of the operating system or of a store's library.
-
-    Args:
-        error: as it was raised.
-        path: what was worked on.
-        secrets: texts that must not be shown.
-        hint: what else to say of a denial.
-    """
+    """What to raise in place of an error of the operating system or of a store's library."""
     shown = _cut(redact(path).encode("utf-8", "backslashreplace").decode(), _LONGEST_PATH)
     reason = _reason(error, secrets)
     number = _number(error)

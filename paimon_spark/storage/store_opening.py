@@ -26,11 +26,6 @@ _GCS_ENDPOINTS: Final = ("FSSPEC_GCS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST")
 def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> Any:
     """Return fsspec's file system of a path; it keeps one for each scheme and options.
 
-    Args:
-        scheme: in fsspec's spelling.
-        path: its host matters for HDFS and others.
-        storage_options: as of ``fsspec_options``.
-
     Raises:
         PaimonError: its package is not installed, an option is unknown, or the store cannot be opened.
     """

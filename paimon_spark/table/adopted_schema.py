@@ -25,13 +25,7 @@ _OF_THE_NAME = ("owner", "path", "external", "EXTERNAL")
 def columns_or_there(
     columns: Sequence[DataField], options: Mapping[str, str], store: Mapping[str, str]
 ) -> Sequence[DataField]:
-    """The columns of a definition; of one without columns those of the table that lies at its option ``path``.
-
-    Args:
-        columns: of the definition.
-        options: of it.
-        store: options of the store.
-    """
+    """The columns of a definition; of one without columns those of the table that lies at its option ``path``."""
     path = options.get("path", "").strip().rstrip("/")
     if columns or not path:
         return columns

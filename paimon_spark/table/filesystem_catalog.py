@@ -43,12 +43,7 @@ class FilesystemCatalog:
     """Of a name that has none, where the catalog is the current one (catalog option ``defaultDatabase``)."""
 
     def with_defaults(self, options: Mapping[str, str], *, prefix: str = "") -> dict[str, str]:
-        """The options of a new table, or of one that is replaced, with the defaults of the catalog.
-
-        Args:
-            options: of its definition.
-            prefix: that keys of options may have, too.
-        """
+        """The options of a new table, or of one that is replaced, with the defaults of the catalog."""
         missing = {key: text for key, text in self.defaults.items() if f"{prefix}{key}" not in options}
         return {**missing, **options}
 

@@ -46,10 +46,6 @@ def _copied(kind: str, name: str, root: str) -> str:
 def store_of_new_table(root: str, options: Mapping[str, str]) -> FileIO | None:
     """Return the store of a table that is to be made, and is named by its directory.
 
-    Args:
-        root: the directory.
-        options: of the store.
-
     Returns:
         The store; None where a server chooses the directory.
 

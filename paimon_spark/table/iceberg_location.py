@@ -88,10 +88,6 @@ def _names(table: FileStoreTable) -> tuple[str, str]:
 def catalog_directory(root: str, options: CoreOptions) -> str | None:
     """The directory of a table in the Iceberg catalog of its warehouse; None where its metadata is in the table.
 
-    Args:
-        root: the table directory.
-        options: of the table.
-
     Raises:
         UnsupportedError: the table is not in the directory of a database.
     """

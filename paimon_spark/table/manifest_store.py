@@ -182,7 +182,6 @@ class ManifestStore:
         *,
         partitions: Collection[bytes] | None = None,
         predicate: Predicate | None = None,
-        buckets: Collection[int] | None = None,
     ) -> list[ManifestEntry]:
         """Return the ADD entry of every file that lives in ``snapshot``, in the order of the manifests.
 
@@ -190,7 +189,6 @@ class ManifestStore:
             snapshot: None gives no files.
             partitions: only files of these partitions (partition bytes).
             predicate: only files of partitions for which this predicate over the partition columns is true.
-            buckets: only files of these buckets.
 
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
@@ -200,8 +198,6 @@ class ManifestStore:
         found = self.live_columns(snapshot, predicate=predicate)
         if partitions is not None:
             found = found.filter(np.array([partition in partitions for partition in found.partitions], dtype=bool))
-        if buckets is not None:
-            found = found.filter(np.isin(found.buckets, list(buckets)))
         return list(found)
 
     def prune_manifests(
@@ -423,10 +419,6 @@ def manifests_with_row_ids(manifests: Sequence[ManifestFileMeta], predicate: Pre
 
     Manifests with common ids stay or go together: files of the same rows, and the DELETE of a file, may lie in either.
     All stay where one does not tell its ids.
-
-    Args:
-        manifests: of one snapshot.
-        predicate: over the row id.
     """
     ranges = [(meta.min_row_id, meta.max_row_id) for meta in manifests]
     known = np.array([pair for pair in ranges if None not in pair], dtype=np.int64).reshape(-1, 2)

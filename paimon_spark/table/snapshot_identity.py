@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, SnapshotNotFoundError
+from paimon_spark.errors import SnapshotNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,19 +31,6 @@ class SnapshotIdentity:
         if snapshot is None:
             return cls()
         return cls(snapshot.id, f"{snapshot.uuid or ''}/{snapshot.delta_manifest_list}", snapshot.schema_id)
-
-    @classmethod
-    def from_text(cls, text: str) -> SnapshotIdentity:
-        """Return the identity that `to_text` gave as text."""
-        try:
-            values = json.loads(text)
-            return cls(int(values["id"]), str(values["name"]), int(values["schema_id"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise OptionError(f"'{text}' names no snapshot") from error
-
-    def to_text(self) -> str:
-        """Return the identity as text, for an option."""
-        return json.dumps(asdict(self))
 
     def find(self, snapshots: SnapshotStore) -> Snapshot | None:
         """Return the snapshot; None for the state before the first one.

@@ -59,10 +59,6 @@ def check_new(schema: TableSchema) -> None:
 def check_stored_branch(options: Mapping[str, str], branch: str = MAIN_BRANCH) -> None:
     """Refuse to keep the option `branch` in a table: Java would then read and write that branch by the table's name.
 
-    Args:
-        options: that are about to be stored.
-        branch: whose schema they become.
-
     Raises:
         UnsupportedError: the option names another branch.
     """
@@ -102,10 +98,6 @@ def check_no_global_index(table: FileStoreTable, statement: str) -> None:
     """Refuse what gives rows another place where an index of the whole table names rows by their ids.
 
     With data evolution rows keep the ids of their files; then only the values of indexed columns matter.
-
-    Args:
-        table: that is about to be changed.
-        statement: its name, for the message.
 
     Raises:
         UnsupportedError: names the index.

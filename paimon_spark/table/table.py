@@ -62,7 +62,10 @@ _OF_QUERIES = (IGNORES_LOST_FILES, IGNORES_CORRUPT_FILES)
 
 @dataclass(frozen=True)
 class FileStoreTable:
-    """One branch of one table with the schema and the options under which it is read or written. Picklable."""
+    """One branch of one table with the schema and the options under which it is read or written. Picklable.
+
+    What is given a table takes it so: with the options of the statement, or of the call, already on top.
+    """
 
     path: str
     """The table directory, without a trailing slash."""

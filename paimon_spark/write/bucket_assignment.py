@@ -32,12 +32,7 @@ class BucketAssignment:
     """Assigns the keys of one task, a chunk of rows after the other."""
 
     def __init__(self, plan: WritePlan, task_id: int) -> None:
-        """Know no key yet.
-
-        Args:
-            plan: of a table with dynamic buckets.
-            task_id: the same for all attempts of a task.
-        """
+        """Know no key yet."""
         dynamic, table = plan.dynamic, plan.table
         assert dynamic is not None
         schema = table.schema

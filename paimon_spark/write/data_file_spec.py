@@ -104,9 +104,6 @@ class ExternalPaths:
     def check_store(self, path: str) -> None:
         """Refuse paths in another store than the table's.
 
-        Args:
-            path: of the table, or below it.
-
         Raises:
             UnsupportedError: names the external path.
         """
@@ -119,9 +116,6 @@ class ExternalPaths:
 
     def directories(self, bucket_directory: str) -> ExternalDirectories:
         """Return the directories of the files of one writer.
-
-        Args:
-            bucket_directory: of the bucket, below the table.
 
         Raises:
             UnsupportedError: as of `check_store`.

@@ -48,15 +48,7 @@ class ManagedBlobWriter:
     def of(
         cls, writer: BucketWriter, file_io: FileIO, spec: DataFileSpec, directory: str, names: FileNameSequence
     ) -> ManagedBlobWriter:
-        """Open nothing yet.
-
-        Args:
-            writer: takes the rows with descriptors.
-            file_io: the store.
-            spec: of the data files.
-            directory: of the bucket.
-            names: of its files.
-        """
+        """Open nothing yet."""
         ours = names.ending(MANAGED_BLOB_SUFFIX)
         blob_files = {
             name: _ManagedBlobs(file_io, lambda: f"{directory}/{ours.next()}", spec.managed_blob_bytes, spec.blob_input)

@@ -347,14 +347,6 @@ def sort_units(
 
     Runs on the driver.
 
-    Args:
-        table: with dynamic options.
-        snapshot: whose files the units are.
-        units: no file is in two of them.
-        order: of the rows.
-        sample: takes samples.
-        execute: does the work.
-
     Raises:
         CommitConflictError: another commit took away a file that was read; nothing is changed and no file is left.
         CommitStateUnknownError: it is not known whether the commit took place.

@@ -104,13 +104,7 @@ class MergeTreeCompactPlanner:
         self._logs_top_level = changelog and table.options.changelog_producer == "full-compaction"
 
     def step(self, bucket: BucketFiles, unit: CompactUnit, top: int) -> CompactStep:
-        """Return what a unit of compaction does.
-
-        Args:
-            bucket: where.
-            unit: the files and where they go.
-            top: the highest level of the bucket.
-        """
+        """Return what a unit of compaction does."""
         files = (*unit.files, *(file for file in bucket.files if file.level > unit.level))
         ranges, splits = self._ranges(bucket, files)
         sections = ranges.sections(splits[: len(unit.files)])

@@ -42,12 +42,7 @@ class VectorChanges:
         self._stale = [key for key in self.locations if key[2] not in live]
 
     def apply(self, deleted: Sequence[DeletedRows], dropped: Collection[FileKey]) -> None:
-        """Mark rows and forget files; writes index files.
-
-        Args:
-            deleted: rows of files that stay.
-            dropped: files that went.
-        """
+        """Mark rows and forget files; writes index files."""
         staying = [rows for rows in deleted if (rows.partition, rows.bucket, rows.file_name) not in dropped]
         dropped = [key for key in dropped if key in self.locations]
         if not staying and not dropped:

@@ -158,12 +158,7 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
 
 
 def expire_after_commit(table: FileStoreTable, latest_id: int) -> int:
-    """As `expire_snapshots` by the table's options; a look tells where too few snapshots live, or none is old.
-
-    Args:
-        table: the branch.
-        latest_id: of the snapshot just committed.
-    """
+    """As `expire_snapshots` by the table's options; a look tells where too few snapshots live, or none is old."""
     retention = Retention.of_snapshots(table.options)
     retention.check()
     if table.file_io.threads == 1 and _is_none_old(table, latest_id, retention):

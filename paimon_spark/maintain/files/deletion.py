@@ -45,13 +45,7 @@ def delete_files(table: FileStoreTable, paths: Sequence[str], *, in_order: bool 
 def delete_written(
     table: FileStoreTable, written: Iterable[tuple[bytes, int, DataFileMeta]], *, keep: Container[str] = ()
 ) -> None:
-    """Delete files that were written and that no snapshot refers to.
-
-    Args:
-        table: whose they are.
-        written: partition, bucket and file.
-        keep: names of files that stay.
-    """
+    """Delete files that were written and that no snapshot refers to."""
     paths = []
     for location in written:
         if location[2].file_name not in keep:

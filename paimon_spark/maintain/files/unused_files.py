@@ -75,11 +75,6 @@ class UnusedFiles:
     def add_metadata(self, snapshot: Snapshot, *, data_lists: bool = True, changelog: bool = False) -> None:
         """Take the metadata of a snapshot that is to go; what is missing of it is gone already.
 
-        Args:
-            snapshot: which.
-            data_lists: with its manifest lists and manifests.
-            changelog: with the manifests of its changelog.
-
         Raises:
             CorruptTableError: a manifest list or index manifest cannot be read, or is another than the snapshot says.
         """

@@ -192,11 +192,6 @@ def _is_half_made(table: FileStoreTable, name: str) -> bool:
 def delete_branch(table: FileStoreTable, names: Sequence[str] | str, *, ignore_if_missing: bool = False) -> None:
     """Delete one branch, or several between commas or in a list; data files stay for `remove_orphan_files`.
 
-    Args:
-        table: any other branch of the table.
-        names: of the branches.
-        ignore_if_missing: pass over branches that do not exist.
-
     Raises:
         PaimonError: a branch does not exist, is read by the table's options, is this one or ``main``, or could not be
             deleted. In the first cases none is deleted.

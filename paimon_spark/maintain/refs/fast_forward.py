@@ -232,11 +232,6 @@ def merge_branch(table: FileStoreTable, source: str, target: str = MAIN_BRANCH) 
 
     Data files are shared, not copied. None is returned when there is nothing to merge.
 
-    Args:
-        table: any branch of the table.
-        source: the branch with the rows.
-        target: the branch to get them.
-
     Raises:
         PaimonError: a branch does not exist, has no snapshot or has not only appended since its first snapshot; or
             schemas differ.

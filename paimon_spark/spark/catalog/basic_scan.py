@@ -50,12 +50,7 @@ class ReaderScanProxy(BasicScanProxy):
     asked: ClassVar[Mapping[str, str]] = {"toBatch": "_asked_batch"}
 
     def __init__(self, gateway: Gateway, struct: spark.StructType) -> None:
-        """Keep the columns.
-
-        Args:
-            gateway: the JVM.
-            struct: the columns that come out.
-        """
+        """Keep the columns."""
         super().__init__(gateway)
         self.struct = struct
 

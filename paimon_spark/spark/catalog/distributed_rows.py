@@ -270,11 +270,7 @@ class WriteBatches:
             self._properties = properties if properties.isPlain(query, _FEWEST_BYTES) else None
 
     def begin(self, struct: StructType) -> None:
-        """Let the jobs of the running statement have such batches, until it ends.
-
-        Args:
-            struct: the columns of the rows.
-        """
+        """Let the jobs of the running statement have such batches, until it ends."""
         if self._properties is None:
             return
         settings = self._gateway.string_dict(compat.SQL_CONF.of(self._gateway).get().settings())

@@ -126,12 +126,7 @@ def may_be_cut(table: FileStoreTable, size: int) -> bool:
 
 
 def holds_full_buckets(table: FileStoreTable, schema: pa.Schema) -> bool:
-    """Whether a task may hold a whole bucket of a table with dynamic buckets, however many rows are written.
-
-    Args:
-        table: with the options of the write.
-        schema: the columns of the rows.
-    """
+    """Whether a task may hold a whole bucket of a table with dynamic buckets, however many rows are written."""
     most = most_rows_of_bucket(table.schema)
     return most is not None and most * _row_bytes(schema) <= int(table.options.value("write-buffer-size"))
 

@@ -215,12 +215,7 @@ def merged_rows(messages: Sequence[TaskMessage]) -> bool:
 def overlapping_files(
     schema: TableSchema, messages: Sequence[TaskMessage]
 ) -> dict[tuple[bytes, int], list[DataFileMeta]]:
-    """The new files of each bucket, by partition bytes and bucket, in which the key ranges of two files meet.
-
-    Args:
-        schema: of a table with keys.
-        messages: of all tasks.
-    """
+    """The new files of each bucket, by partition bytes and bucket, in which the key ranges of two files meet."""
     buckets: dict[tuple[bytes, int], list[DataFileMeta]] = {}
     for message in messages:
         for part in message.messages:

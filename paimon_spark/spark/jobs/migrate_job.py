@@ -86,11 +86,6 @@ def directory_source(
 def table_source(spark: SparkSession, name: str, store: Mapping[str, str]) -> MigrationSource:
     """Look at a table of Spark's own catalog.
 
-    Args:
-        spark: a classic or a Connect session.
-        name: ``db.table``.
-        store: options of the store.
-
     Raises:
         UnsupportedError: it is a view.
         AnalysisException: there is no such table.

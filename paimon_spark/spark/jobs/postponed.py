@@ -254,10 +254,6 @@ def _pack_postponed(
 def take_in_postponed(spark: SparkSession, table: FileStoreTable) -> int | None:
     """Take all postponed rows into real buckets, in one COMPACT snapshot; return its id, None where there are none.
 
-    Args:
-        spark: a classic or a Connect session.
-        table: with dynamic options.
-
     Raises:
         CommitConflictError: another commit changed the same partitions meanwhile; nothing is changed.
     """

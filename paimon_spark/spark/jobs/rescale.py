@@ -96,12 +96,6 @@ def rescale_partitions(
 
     Postponed rows stay as they are.
 
-    Args:
-        spark: a classic or a Connect session.
-        table: with its dynamic options.
-        snapshot: the latest one.
-        numbers: of buckets, by partition.
-
     Returns:
         The snapshot that is left.
 

@@ -39,13 +39,7 @@ def resolved_expressions(gateway: Gateway, plan: JavaObject, texts: Sequence[str
 
 
 def aligned_assignments(gateway: Gateway, output: JavaObject, assignments: JavaObject) -> list[JavaObject]:
-    """An assignment for each column of a table that an UPDATE changes, cast and checked as Spark stores values.
-
-    Args:
-        gateway: the JVM.
-        output: the columns of the table.
-        assignments: those of the statement.
-    """
+    """An assignment for each column of a table that an UPDATE changes, cast and checked as Spark stores values."""
     utils = compat.ASSIGNMENTS.of(gateway)
     try:
         return java_list(utils.alignUpdateAssignments(output, assignments))  # 4.0

@@ -77,13 +77,7 @@ def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str
 
 
 def has_file_system(gateway: Gateway, state: JavaObject, scheme: str) -> bool:
-    """Whether Hadoop in the JVM has a file system for paths of a scheme; the store is not asked.
-
-    Args:
-        gateway: the JVM.
-        state: of the session, with its settings.
-        scheme: as Hadoop knows it.
-    """
+    """Whether Hadoop in the JVM has a file system for paths of a scheme; the store is not asked."""
     try:
         gateway.jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, state.newHadoopConf())
     except Py4JJavaError:

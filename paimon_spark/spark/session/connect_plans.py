@@ -43,13 +43,7 @@ _IDS = (RELATION_COMMON, SUBQUERY, UNRESOLVED_ATTRIBUTE, UNRESOLVED_STAR, UNRESO
 
 
 def with_loads(frame: DataFrame, change: Change, names_of: NamesOf) -> DataFrame:
-    """Return a DataFrame whose loads are changed; the same one where none is.
-
-    Args:
-        frame: of a Connect session.
-        change: what is done to a load.
-        names_of: reads the text of a query.
-    """
+    """Return a DataFrame whose loads are changed; the same one where none is."""
     plan: Any = frame._plan
     client: Any = frame.sparkSession.client
     relation = plan.plan(client)

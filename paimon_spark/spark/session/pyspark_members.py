@@ -97,12 +97,7 @@ _OVER = ("Project", "Filter", "Union", "SubqueryAlias")
 
 
 def source_size(frame: DataFrame, most_bytes: int) -> SourceSize:
-    """Tell how much a second evaluation of a DataFrame of a classic session costs.
-
-    Args:
-        frame: nothing of it is evaluated.
-        most_bytes: what counts as small.
-    """
+    """Tell how much a second evaluation of a DataFrame of a classic session costs."""
     plan = java_frame(frame).queryExecution().optimizedPlan()
     if not plan.deterministic():
         return SourceSize.UNKNOWN

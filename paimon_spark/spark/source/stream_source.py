@@ -92,10 +92,6 @@ class StreamSource:
     def stream(self, schema: StructType, predicate: Predicate | None = None) -> PlannedStream:
         """Describe the stream of these columns.
 
-        Args:
-            schema: the columns.
-            predicate: one more that rows make true.
-
         Raises:
             SchemaMismatchError: a column of `schema` is not in the table, or has another type there.
         """

@@ -176,11 +176,6 @@ def stored_default(spark: SparkSession, sql: str, field: t.DataField) -> str | N
     As in the official connector it is the literal as it was written, as far as that is what the text means; a typed
     literal (``DATE'2024-01-31'``) becomes its text, and so does a nested value that Java would read differently.
 
-    Args:
-        spark: evaluates the clause.
-        sql: the clause.
-        field: the column.
-
     Raises:
         UnsupportedError: it is not made of literals; ``current_date()`` has another value in each INSERT. Or no text
             means the value (elements with quotes, commas or brackets in them).

@@ -132,12 +132,6 @@ def copy_into_table(
 ) -> list[Result]:
     """Load files into a table in one commit; return a row for each file.
 
-    Args:
-        spark: the session.
-        table: the table.
-        statement: what is asked for.
-        append: writes rows.
-
     Raises:
         OptionError: the format or an option is not supported.
         SchemaError: the list of columns does not fit the table.

@@ -125,11 +125,6 @@ def replaced_options(target: InsertTarget, insert: Insert, rows: DataFrame) -> d
 
     In the dynamic mode the partitions that appear in the rows are replaced, also where the PARTITION clause names one:
     without rows none.
-
-    Args:
-        target: the table.
-        insert: the statement.
-        rows: as `inserted_rows` gives them.
     """
     if insert.replace_where is not None:
         return {REPLACE_WHERE: insert.replace_where}

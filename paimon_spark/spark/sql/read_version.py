@@ -54,11 +54,6 @@ def with_read_options(table: FileStoreTable, options: Mapping[str, str], *, pinn
 def on_branch_of_read(table: FileStoreTable, options: Mapping[str, str], given: Mapping[str, str]) -> FileStoreTable:
     """The branch that the options of one read name, where Spark was given the columns of `table` before.
 
-    Args:
-        table: as it was loaded.
-        options: given with the read.
-        given: the options by which `table` was loaded.
-
     Raises:
         UnsupportedError: the branch has other columns.
         OptionError: there is no such branch.
@@ -77,10 +72,6 @@ def on_branch_of_read(table: FileStoreTable, options: Mapping[str, str], given: 
 
 def refuse_branch_of_session(options: Mapping[str, str], name: str) -> None:
     """Refuse a write to a table by its name where the session has set another branch, which only reads follow.
-
-    Args:
-        options: that the session has for the table.
-        name: of the table, as the statement gives it.
 
     Raises:
         UnsupportedError: the name does not say the branch.

@@ -139,10 +139,6 @@ def create_named_table(
 def check_drop(name: str, shown: str) -> None:
     """Refuse to drop a branch, a system table, or a table that is named by its path.
 
-    Args:
-        name: of the table, or its path.
-        shown: how messages name it.
-
     Raises:
         UnsupportedError: it is a branch, a system table, or named by its path.
     """
@@ -154,12 +150,6 @@ def check_drop(name: str, shown: str) -> None:
 
 def check_rename(old: str, new: str, *, shown: tuple[str, str], same_catalog: bool) -> None:
     """Refuse a new name that a table of a warehouse cannot have, or a table that has no such name.
-
-    Args:
-        old: the table's name, or its path.
-        new: the new name, or a path.
-        shown: how messages name the two.
-        same_catalog: whether both are of one catalog.
 
     Raises:
         UnsupportedError: one of them is a path, a branch or a system table, or they are of two catalogs.
@@ -175,10 +165,6 @@ def check_rename(old: str, new: str, *, shown: tuple[str, str], same_catalog: bo
 
 def key_option(columns: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
     """Return PRIMARY KEY (…) of a CREATE TABLE as the option of the table's key.
-
-    Args:
-        columns: of the clause.
-        options: of the statement.
 
     Raises:
         OptionError: the options name another key.
@@ -204,10 +190,6 @@ def unsupported_constraint(text: str) -> UnsupportedError:
 
 def option_key(columns: Sequence[str], key: str) -> str:
     """Return an option that ALTER TABLE sets or unsets in Paimon's spelling.
-
-    Args:
-        columns: of the table, for options that name one.
-        key: as it was given.
 
     Raises:
         SchemaChangeError: it is the primary key.

@@ -115,13 +115,7 @@ def described_columns(struct: StructType) -> list[Row]:
 
 
 def described_table(table: FileStoreTable, name: Sequence[str], *, extended: bool) -> list[Row]:
-    """Return what DESCRIBE TABLE shows.
-
-    Args:
-        table: the table.
-        name: its whole name.
-        extended: whether EXTENDED is given.
-    """
+    """Return what DESCRIBE TABLE shows."""
     rows = described_columns(table_struct(table))
     schema = table.schema
     if schema.partition_keys:
@@ -143,12 +137,7 @@ def described_table(table: FileStoreTable, name: Sequence[str], *, extended: boo
 
 
 def create_statement(table: FileStoreTable, name: Sequence[str]) -> str:
-    """Return the statement that SHOW CREATE TABLE shows; it can be run in another warehouse.
-
-    Args:
-        table: the table.
-        name: its whole name.
-    """
+    """Return the statement that SHOW CREATE TABLE shows; it can be run in another warehouse."""
     unshown = (_PATH, TYPE, FILE_FORMAT) if is_format_table(table.schema) else (_PATH,)
     options = {key: value for key, value in shown_properties(table) if key not in unshown}
     location = f"LOCATION {literal_text(table.path)}\n" if is_path_name(name[-1]) else ""

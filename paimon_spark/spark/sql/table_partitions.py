@@ -59,11 +59,6 @@ def partition_counts(table: FileStoreTable, values: Values) -> dict[str, int] | 
 def add_partitions(table: FileStoreTable, clauses: Sequence[Values], *, located: bool) -> None:
     """Run ADD PARTITION, which adds nothing and logs a line: scripts written for Hive go on (Java does the same).
 
-    Args:
-        table: partitioned.
-        clauses: whole partitions, which have no rows.
-        located: whether a clause has a LOCATION.
-
     Raises:
         UnsupportedError: it has.
     """

@@ -197,12 +197,7 @@ def _texts(view: View, prefix: str, count: str, each: str) -> tuple[str, ...]:
 
 
 def namespace_of(view: View, own: tuple[str, str]) -> tuple[str, str]:
-    """The catalog and the database that names in a view's query mean.
-
-    Args:
-        view: the view.
-        own: those of the view itself.
-    """
+    """The catalog and the database that names in a view's query mean."""
     found = _texts(view, NAMESPACE, "numParts", "part")
     return (found[0], found[1]) if len(found) == 2 else own
 

@@ -38,11 +38,6 @@ _ROWS = "_paimon_rows_of_the_target"
 def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
     """Run a DELETE; None where the table is Spark's.
 
-    Args:
-        context: session, warehouses and parameters.
-        cursor: the statement behind DELETE FROM.
-        ctes: the WITH clause that stands before it.
-
     Raises:
         AnalysisException: the table is not there, or the condition does not fit it.
         UnsupportedError: the table does not let single rows be deleted.
@@ -74,11 +69,6 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
 
 def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
     """Run an UPDATE; None where the table is Spark's.
-
-    Args:
-        context: session, warehouses and parameters.
-        cursor: the statement behind UPDATE.
-        ctes: the WITH clause that stands before it.
 
     Raises:
         AnalysisException: the table is not there, or a value or the condition does not fit it.

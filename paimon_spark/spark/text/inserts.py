@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 def run_insert(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame:
     """Run an INSERT.
 
-    Args:
-        context: session, warehouses and parameters.
-        cursor: the statement from the word INSERT on.
-        ctes: the WITH clause that stands before it.
-
     Raises:
         AnalysisException: the table is not there, or the query does not fit it.
     """

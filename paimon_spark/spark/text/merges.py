@@ -263,12 +263,6 @@ def run_merge_into(
 ) -> DataFrame | None:
     """Run a MERGE; None where the table is Spark's.
 
-    Args:
-        context: session, warehouses and parameters.
-        cursor: the statement behind MERGE INTO.
-        ctes: the WITH clause that stands before it.
-        evolves_schema: whether it said WITH SCHEMA EVOLUTION.
-
     Raises:
         AnalysisException: the table is not there, or a value or a condition does not fit it.
         ParseException: it is no MERGE.
@@ -283,11 +277,9 @@ def run_merge_into(
     return counted(context, reported.counts, *names)
 
 
-def explain_merge_into(
-    context: Context, cursor: Cursor, *, ctes: str = "", evolves_schema: bool = False
-) -> DataFrame | None:
+def explain_merge_into(context: Context, cursor: Cursor, *, evolves_schema: bool = False) -> DataFrame | None:
     """Tell in one row how a MERGE would be done; arguments and errors as of `run_merge_into`."""
-    found = _read_merge(context, cursor, ctes, evolves_schema)
+    found = _read_merge(context, cursor, "", evolves_schema)
     if found is None:
         return None
     text = f"MERGE INTO {found[0].table.path}: {strategy_of_frame_merge(*found)}"

@@ -230,9 +230,9 @@ def stored_keys(keys: Numbers, kind: KeyKind) -> npt.NDArray[Any]:
     return key_bits(keys, kind).astype(f">i{kind.width}")
 
 
-def loaded_keys(data: bytes | memoryview, kind: KeyKind, *, count: int = -1) -> Numbers:
+def loaded_keys(data: bytes | memoryview, kind: KeyKind) -> Numbers:
     """Return the keys whose bytes stand one after the other."""
-    numbers: Numbers = np.frombuffer(data, f">i{kind.width}", count).astype(np.int64)
+    numbers: Numbers = np.frombuffer(data, f">i{kind.width}").astype(np.int64)
     if kind is KeyKind.BOOLEAN:
         return np.asarray(numbers != 0, np.int64)
     if kind in (KeyKind.FLOAT, KeyKind.DOUBLE):

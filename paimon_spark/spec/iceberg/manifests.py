@@ -177,12 +177,7 @@ def _partition_type(data_type: t.DataType) -> Schema:
 
 
 def manifest_schema(partition: Sequence[t.DataField], *, version: int) -> Schema:
-    """The Avro schema of manifests.
-
-    Args:
-        partition: the partition columns.
-        version: of Iceberg's table format.
-    """
+    """The Avro schema of manifests."""
     columns = [
         _field(FIRST_PARTITION_FIELD_ID + at, avro_name(each.name), _partition_type(each.type))
         if not each.type.nullable

@@ -60,11 +60,6 @@ def argument_table(known: Warehouses, text: str, catalog: str) -> FileStoreTable
 def argument_tables(known: Warehouses, text: str, catalog: str) -> list[FileStoreTable]:
     """Open all tables of the database that an argument names.
 
-    Args:
-        known: the catalogs.
-        text: the argument: ``db``, or ``catalog.db``.
-        catalog: the one of the procedure.
-
     Raises:
         AnalysisException: there is no such database.
     """

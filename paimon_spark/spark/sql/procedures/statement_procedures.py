@@ -226,12 +226,6 @@ def described_partition(
 ) -> list[Row]:
     """Return what DESCRIBE shows of a partition behind the description of its table.
 
-    Args:
-        table: the table.
-        name: its whole name.
-        values: of the partition, by column.
-        extended: whether EXTENDED or FORMATTED is given.
-
     Raises:
         PaimonError: not all partition columns are given, or there is no such partition.
     """
