@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
@@ -61,7 +61,16 @@ class _Kept:
 _KEPT: Final = _Kept()
 
 
-def superseded_rows(table: FileStoreTable, splits: Sequence[DataSplit], threads: int) -> dict[str, Bits]:
+InTasks = Callable[
+    ["FileStoreTable", Sequence[DataSplit], Callable[["FileStoreTable", DataSplit], list[tuple[str, "Bits"]]]],
+    Iterable[list[tuple[str, "Bits"]]],
+]
+"""Calls a function with each split in tasks of a job, and returns what it returns, in the order of the splits."""
+
+
+def superseded_rows(
+    table: FileStoreTable, splits: Sequence[DataSplit], threads: int, in_tasks: InTasks | None = None
+) -> dict[str, Bits]:
     """Find the rows of files that are not rows of the table, those that deletion vectors mark among them.
 
     Args:
@@ -69,6 +78,7 @@ def superseded_rows(table: FileStoreTable, splits: Sequence[DataSplit], threads:
         splits: whole ones, not `raw_convertible`.
         threads: how many splits are looked at at once; they share the memory of a merge. In a store, whose answers are
             waited for, as many as this memory lets open their files.
+        in_tasks: looks at splits of which nothing is kept, instead of these threads.
 
     Returns:
         By the path of a file one bit for each of its rows, set where the row is left out. Files that nothing but their
@@ -78,10 +88,33 @@ def superseded_rows(table: FileStoreTable, splits: Sequence[DataSplit], threads:
         CorruptTableError: a data file or schema file is missing or damaged.
         DataError: the merge engine cannot take a row.
     """
+    if in_tasks is not None:
+        return _found_in_tasks(table, splits, in_tasks)
     threads, budget = _shared_memory(table, splits, threads)
     with ThreadPoolExecutor(threads, "paimon-superseded") as pool:
         found = pool.map(lambda split: _of_split(table, split, budget), splits)
         return dict(chain.from_iterable(found))
+
+
+def _found_in_tasks(table: FileStoreTable, splits: Sequence[DataSplit], in_tasks: InTasks) -> dict[str, Bits]:
+    found: dict[str, Bits] = {}
+    sections = [list(_overlapping(table, split)) for split in splits]
+    kept = [[_KEPT.get(_key(table, runs)) for runs in each] for each in sections]
+    open_ones = [at for at, bits in enumerate(kept) if any(part is None for part in bits)]
+    answers = in_tasks(table, [splits[at] for at in open_ones], _in_one_task) if open_ones else ()
+    for at, answer in zip(open_ones, answers, strict=True):
+        of_file = dict(answer)
+        kept[at] = [[of_file[file.path] for run in runs for file in run] for runs in sections[at]]
+    for each, all_bits in zip(sections, kept, strict=True):
+        for runs, bits in zip(each, all_bits, strict=True):
+            assert bits is not None
+            _KEPT.put(_key(table, runs), bits)
+            found.update(zip((file.path for run in runs for file in run), bits, strict=True))
+    return found
+
+
+def _in_one_task(table: FileStoreTable, split: DataSplit) -> list[tuple[str, Bits]]:
+    return _of_split(table, split, table.options.value("read.merge.memory-budget"))
 
 
 def _shared_memory(table: FileStoreTable, splits: Sequence[DataSplit], threads: int) -> tuple[int, int]:
@@ -128,22 +161,30 @@ def _has_key_twice(keys_alone: FileStoreTable, split: DataSplit, budget: int) ->
 
 def _of_split(table: FileStoreTable, split: DataSplit, budget: int) -> list[tuple[str, Bits]]:
     found: list[tuple[str, Bits]] = []
-    for runs in sections_with_runs(table, split.files):
-        if has_one_row_per_key(runs):
-            continue
+    for runs in _overlapping(table, split):
         files = [file for run in runs for file in run]
         found += zip((file.path for file in files), _of_section(table, split, runs, budget), strict=True)
     return found
 
 
-def _of_section(table: FileStoreTable, split: DataSplit, runs: Runs, budget: int) -> list[Bits]:
-    """Return the bits of each file of the section, run by run."""
+def _overlapping(table: FileStoreTable, split: DataSplit) -> Iterator[Runs]:
+    """The sections in which a key may come twice, or a delete come."""
+    return (runs for runs in sections_with_runs(table, split.files) if not has_one_row_per_key(runs))
+
+
+def _key(table: FileStoreTable, runs: Runs) -> Hashable:
+    """What the rows that are left out depend on."""
     options = table.options
-    key = (
+    return (
         tuple(file._replace(file_index=None) for run in runs for file in run),
         (table.schema.id, merge_engine_for(table.schema), options.needs_lookup),
         options.value("sequence.snapshot-ordering"),
     )
+
+
+def _of_section(table: FileStoreTable, split: DataSplit, runs: Runs, budget: int) -> list[Bits]:
+    """Return the bits of each file of the section, run by run."""
+    key = _key(table, runs)
     bits = _KEPT.get(key)
     if bits is None:
         bits = _superseded(table, split, runs, budget)

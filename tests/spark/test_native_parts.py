@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from paimon_spark.spark.jobs.compact_job import in_tasks
 from tests.support.golden import row_multiset
 from tests.support.golden_frames import collected
 
@@ -70,8 +71,7 @@ def insert(spark: SparkSession, table: str, low: int, step: int, p: str) -> None
 def test_the_rows_of_both_parts_are_those_of_the_table(
     spark: SparkSession, tables: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_MERGED_ROWS", 100)
-    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_PARTLY_WANTED_ROWS", 100)
+    monkeypatch.setattr("paimon_spark.spark.catalog.native_scan.is_worth_filtering", lambda *_args, **_named: False)
     cut = 0
     for query in QUERIES:
         frame = spark.sql(query.format(t=kind))
@@ -97,6 +97,31 @@ def test_what_is_cut_and_what_is_not(spark: SparkSession, tables: dict[str, str]
     filtered = plan("SELECT k FROM partial WHERE v > 'v3' AND g % 2 = 1")
     assert filtered.count("Filter") >= 2  # each side has its own
     assert filtered.index("Union") < filtered.index("Filter")
+
+
+def test_keys_of_many_rows_are_merged_by_a_job(
+    spark: SparkSession, tables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql("CREATE TABLE many (k BIGINT NOT NULL, v STRING, w STRING, g BIGINT, p STRING NOT NULL) PARTITIONED BY "
+              "(p) TBLPROPERTIES ('primary-key' = 'p,k', 'bucket' = '2', 'write-only' = 'true')")  # fmt: skip
+    for low, step, p in ((0, 1, "a"), (0, 3, "a"), (1000, 1, "b"), (1100, 2, "b"), (500, 1, "b")):
+        insert(spark, "many", low, step, p)
+    spark.sql("DELETE FROM many WHERE k % 11 = 0 OR p = 'a' AND k < 100")
+    jobs: list[str] = []
+
+    def counted(*arguments: object) -> object:
+        jobs.append(str(arguments[-1]))
+        return in_tasks(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("paimon_spark.spark.jobs.compact_job.in_tasks", counted)
+    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_MERGED_ROWS", 100)
+    for query in QUERIES[:6]:
+        frame = spark.sql(query.format(t="many"))
+        ours = spark.sql(query.format(t="many WITH (`read.spark-parquet` = 'false')"))
+        assert row_multiset(collected(frame)) == row_multiset(collected(ours)), query
+    assert NATIVE in str(spark.table("many")._jdf.queryExecution().executedPlan().toString())
+    assert 0 < len(jobs) <= 2  # what was found of files is kept
+    assert set(jobs) == {"merge keys of db.many"}
 
 
 @pytest.mark.thorough

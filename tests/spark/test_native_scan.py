@@ -552,7 +552,7 @@ def test_merged_rows_that_the_driver_should_not_look_for_are_merged_in_tasks(
     assert shown(catalog, f"SELECT * FROM {superseded} WHERE k >= 0") == (False, every)
     assert NATIVE not in plan_of(catalog.sql(f"SELECT * FROM {superseded} LIMIT 3"))
     assert shown(catalog, f"SELECT * FROM {superseded}") == (True, every)
-    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_MERGED_ROWS", 1000)
+    monkeypatch.setattr("paimon_spark.spark.catalog.position_filter._MOST_ROWS", 1000)
     assert shown(catalog, f"SELECT * FROM {superseded}") == (False, every)
 
 

@@ -34,6 +34,7 @@ from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.position_filter import BITS, POSITION, is_worth_filtering, position_filter_of
 from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway
+from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
 from paimon_spark.spark.jvm.store_settings import size_of_file
 from paimon_spark.spark.source.reader import pack_splits
@@ -298,8 +299,8 @@ def native_position_filter(gateway: Gateway, scan: ScanPlan, settings: Mapping[s
         return None
     far = not _is_local(scan.table.path)
     if merged_splits(scan.plan) and (is_small(gateway, scan) or not is_worth_filtering(scan, far=far)):
-        return None  # the driver would read the keys of all files
-    return position_filter_of(scan.plan)
+        return None  # the keys of all files would be read
+    return position_filter_of(scan.plan, active_session(gateway), far=far)
 
 
 def native_part(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> tuple[ScanPlan, ScanPlan] | None:

@@ -9,8 +9,9 @@ large, our reader masks file by file; where a merge of all keys would take longe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,16 +21,20 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from paimon_spark.read.plain_files import merged_splits
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.superseded_rows import superseded_rows
+from paimon_spark.spark.jobs.progress import name_of
 from paimon_spark.spark.source.reader import cores_here
 from paimon_spark.spec.predicate import implied_by
 from paimon_spark.table.deletion_vectors import deleted_rows
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.datasource import InputPartition
 
     from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.split import DataSplit
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
     from paimon_spark.spark.source.reader import PaimonReader
+    from paimon_spark.spec.deletion_vector import Bits
     from paimon_spark.table.table import FileStoreTable
 
 POSITION: Final = StructField("_tmp_metadata_row_index", LongType(), True)
@@ -39,14 +44,18 @@ BITS: Final = StructField("_paimon_bits", BinaryType(), True)
 _MOST_ROWS: Final = 1 << 28
 """Rows of files with bits: the driver hands 32 MB of them to Spark's tasks."""
 _MOST_MERGED_ROWS: Final = 1 << 25
-"""Rows whose keys the driver merges, a second's work: those of more are merged in tasks."""
+"""Rows whose keys the driver merges, a second's work: the keys of more are merged by the tasks of a job."""
 _MOST_PARTLY_WANTED_ROWS: Final = 1 << 21
 """The same where the query wants few rows, perhaps: merging these keys takes as long as a task that runs Python."""
-_FAR_MERGED_ROWS: Final = range(1 << 20, 1 << 22)
-"""The same on a store. Of fewer, each file is a request that costs more than its rows; more were not measured."""
+_LEAST_FAR_ROWS: Final = 1 << 20
+"""On a store: of fewer rows each file is a request that costs more than its rows."""
+_MOST_FAR_ROWS: Final = 1 << 22
+"""Those whose keys the driver reads from a store."""
 _WORD_BYTES: Final = 8
 
 
+Found = list[tuple[str, "Bits"]]
+Find = Callable[["FileStoreTable", "DataSplit"], Found]
 PositionFilter = Mapping[str, bytes]
 """The rows of a scan's files that are left out: by the path of a file its `BITS`. Of a file without, all rows stay."""
 
@@ -65,14 +74,17 @@ def is_worth_filtering(scan: ScanPlan, *, far: bool = False) -> bool:
         far: the files are on a store: the driver would read their keys over the network, the JVM all files again.
     """
     rows = sum(split.row_count for split in merged_splits(scan.plan))
-    if far and rows not in _FAR_MERGED_ROWS:
-        return False
     few = scan.limit is not None or implied_by(scan.predicate, scan.table.schema.trimmed_primary_keys) is not None
-    return rows <= (_MOST_PARTLY_WANTED_ROWS if few else _MOST_MERGED_ROWS)
+    return rows >= (_LEAST_FAR_ROWS if far else 0) and rows <= (_MOST_PARTLY_WANTED_ROWS if few else _MOST_ROWS)
 
 
-def position_filter_of(plan: ReadPlan) -> PositionFilter | None:
+def position_filter_of(plan: ReadPlan, spark: SparkSession, *, far: bool = False) -> PositionFilter | None:
     """Find the rows that are left out of a plan; None where it has none, or too many, or columns of our names.
+
+    Args:
+        plan: of a read.
+        spark: runs the job that merges the keys of many rows.
+        far: the files are on a store.
 
     Raises:
         SnapshotNotFoundError: the snapshot has expired meanwhile.
@@ -86,7 +98,9 @@ def position_filter_of(plan: ReadPlan) -> PositionFilter | None:
     if not files or own & {POSITION.name, BITS.name} or sum(file.row_count for file in files.values()) > _MOST_ROWS:
         return None
     with snapshot_expiry_errors(plan.table, 0 if plan.snapshot is None else plan.snapshot.id):
-        found = superseded_rows(plan.table, merged, cores_here()) if merged else {}
+        rows = sum(split.row_count for split in merged)
+        in_tasks = partial(_in_tasks, spark) if rows > (_MOST_FAR_ROWS if far else _MOST_MERGED_ROWS) else None
+        found = superseded_rows(plan.table, merged, cores_here(), in_tasks) if merged else {}
         vectors = {path: file for path, file in files.items() if path not in found and file.deletion_vector is not None}
         with ThreadPoolExecutor(plan.table.file_io.threads) as pool:
             bits = pool.map(
@@ -94,6 +108,15 @@ def position_filter_of(plan: ReadPlan) -> PositionFilter | None:
             )
             found.update(zip(vectors, bits, strict=True))
     return {path: _in_words(bits.tobytes()) for path, bits in found.items() if bits.any()}
+
+
+def _in_tasks(spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], find: Find) -> list[Found]:
+    from paimon_spark.spark.jobs.compact_job import in_tasks  # most scans do without it
+
+    found, errors = in_tasks(spark, table, splits, find, f"merge keys of {name_of(table.path)}")
+    if errors:
+        raise errors[0]
+    return [found[at] for at in range(len(splits))]
 
 
 def _in_words(bits: bytes) -> bytes:

@@ -103,9 +103,21 @@ def _execute_indexes(
 
 
 def in_tasks(
-    spark: SparkSession, table: FileStoreTable, units: Sequence[Any], do: Callable[[FileStoreTable, Any], Any]
+    spark: SparkSession,
+    table: FileStoreTable,
+    units: Sequence[Any],
+    do: Callable[[FileStoreTable, Any], Any],
+    name: str = "",
 ) -> tuple[dict[int, Any], list[PaimonError]]:
-    """Do units of work in the tasks of one Spark job; return what each gave, by its position, and the errors."""
+    """Do units of work in the tasks of one Spark job; return what each gave, by its position, and the errors.
+
+    Args:
+        spark: a classic or a Connect session.
+        table: of the units.
+        units: what say their ``size_bytes``.
+        do: called with the table and a unit.
+        name: of the job; that of a compaction when not given.
+    """
     sizes = [unit.size_bytes for unit in units]
     shares = shared_out(sizes, number_of_rewrite_tasks(spark, len(units), sum(sizes)))
     work = [[(at, units[at]) for at in share] for share in shares]
@@ -113,8 +125,8 @@ def in_tasks(
     run = _udf_of(spark)(_task(table, work, do), BinaryType(), useArrow=False).asNondeterministic()
     buckets = len({(unit.partition, unit.bucket) for unit in units if hasattr(unit, "bucket")})
     counts = f"{counted(len(units), 'rewrite')} of {counted(buckets, 'bucket')}" if buckets else ""
-    name = ", ".join(filter(None, (f"compact {name_of(table.path)}", counts)))
-    with named_jobs(spark, name), shown_progress(spark, f"Rewriting files of {table.path}"):
+    job = name or ", ".join(filter(None, (f"compact {name_of(table.path)}", counts)))
+    with named_jobs(spark, job), shown_progress(spark, name or f"Rewriting files of {table.path}"):
         answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
     found: dict[int, Any] = {}
     errors: list[PaimonError] = []
