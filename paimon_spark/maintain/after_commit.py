@@ -34,6 +34,8 @@ from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.success_file import renewed_success_file
+from paimon_spark.table.partition_specs import data_root
+from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
@@ -174,20 +176,21 @@ def wait_until_visible(table: FileStoreTable, messages: Sequence[TaskMessage], s
 
 SUCCESS_FILE = "success-file"
 _OPTION = "partition.mark-done-action"
+_KNOWS_PARTITIONS = "metastore.partitioned-table"
+_OF_CATALOG = ("done-partition", "mark-event")
 _REFUSED = {
-    "done-partition": "No catalog is told of it from here, whatever its kind: let another engine do it.",
-    "mark-event": "No catalog is told of it from here, whatever its kind: let another engine do it.",
     "http-report": "No address is called from here: let the job that calls this one tell it.",
     "custom": "Classes of Java cannot be loaded here: let the job that calls this one do it.",
 }
 
 
 def mark_partitions_done(table: FileStoreTable, partitions: Sequence[Mapping[str, str]]) -> list[str]:
-    """Mark partitions; return the paths of their marks.
+    """Mark partitions as `partition.mark-done-action` says; return the paths of the files that are marks.
 
-    A mark is the file ``_SUCCESS`` in the directory of a partition, with the times of its first and its last writing.
-    A partition need not have rows. Of some partition columns only, the directory above the others is marked, as in
-    Java.
+    ``success-file`` is the file ``_SUCCESS`` in the directory of a partition, with the times of its first and its last
+    writing. A partition need not have rows. Of some partition columns only, the directory above the others is marked,
+    as in Java. ``mark-event`` tells the catalog, and ``done-partition`` adds to it a partition whose last value ends
+    with ``.done``.
 
     Args:
         table: partitioned.
@@ -195,26 +198,59 @@ def mark_partitions_done(table: FileStoreTable, partitions: Sequence[Mapping[str
 
     Raises:
         OptionError: the table has no partitions, or a column is none of them.
-        UnsupportedError: the option asks for something else than ``success-file``.
+        UnsupportedError: the option asks for what the catalog cannot do.
         CorruptTableError: an existing mark cannot be read.
     """
     actions = [part.strip().lower() for part in str(table.options.value(_OPTION)).split(",") if part.strip()]
     for action in actions:
-        if action != SUCCESS_FILE:
-            reason = _REFUSED.get(action, f"Known actions are {SUCCESS_FILE}, {', '.join(_REFUSED)}.")
-            raise UnsupportedError(f"'{_OPTION}' = '{action}' is not supported: {reason}")
-    paths = [f"{table.paths.root}/{_directory(table, spec)}/_SUCCESS" for spec in partitions]
-    for path in paths if actions else []:
+        _check_action(table, action)
+    specs = [_ordered(table, spec) for spec in partitions]
+    written = [f"{table.paths.root}/{_directory(spec)}/_SUCCESS" for spec in specs] if SUCCESS_FILE in actions else []
+    for path in written:
         old = table.file_io.read_bytes(path) if table.file_io.exists(path) else None
         table.file_io.write_bytes(path, renewed_success_file(old, path=path), overwrite=True)
-    return paths
+    catalog = table.file_io.publisher
+    if catalog is not None and "done-partition" in actions:
+        catalog.add_partitions([_with_done(spec) for spec in specs], data_root(table))
+    if catalog is not None and "mark-event" in actions:
+        catalog.mark_partitions_done("" if table.branch == MAIN_BRANCH else table.branch, specs)
+    return written
 
 
-def _directory(table: FileStoreTable, spec: Mapping[str, str]) -> str:
+def _check_action(table: FileStoreTable, action: str) -> None:
+    """Refuse an action that cannot be done, before any is. Java: ``PartitionMarkDoneAction.createActions``."""
+    if action == SUCCESS_FILE:
+        return
+    if action not in _OF_CATALOG:
+        known = ", ".join((SUCCESS_FILE, *_OF_CATALOG, *_REFUSED))
+        raise UnsupportedError(
+            f"'{_OPTION}' = '{action}' is not supported: {_REFUSED.get(action, f'Known actions are {known}.')}"
+        )
+    catalog = table.file_io.publisher
+    if catalog is None or action not in catalog.mark_actions:  # Java: directories and JDBC take an event for nothing
+        raise UnsupportedError(
+            f"'{_OPTION}' = '{action}' is not supported: Cannot mark done partition for table without metastore. One "
+            "with 'metastore' = 'hive' does it, and of events one with 'rest'."
+        )
+    if not table.options.get(OPTIONS[_KNOWS_PARTITIONS]):
+        raise UnsupportedError(f"'{_OPTION}' = '{action}' is not supported: Table should enable {_KNOWS_PARTITIONS}.")
+
+
+def _ordered(table: FileStoreTable, spec: Mapping[str, str]) -> dict[str, str]:
+    """The values of a partition in the order of the table's columns."""
     keys = table.schema.partition_keys
     unknown = sorted(set(spec) - set(keys))
     if not keys or unknown or not spec:
         raise OptionError(
             f"Partition keys [{', '.join(unknown)}] are invalid. Available partition keys are [{', '.join(keys)}]"
         )
-    return "/".join(f"{escape_path_name(key)}={escape_path_name(spec[key])}" for key in keys if key in spec)
+    return {key: spec[key] for key in keys if key in spec}
+
+
+def _directory(spec: Mapping[str, str]) -> str:
+    return "/".join(f"{escape_path_name(key)}={escape_path_name(value)}" for key, value in spec.items())
+
+
+def _with_done(spec: dict[str, str]) -> dict[str, str]:
+    last = next(reversed(spec))
+    return {**spec, last: f"{spec[last]}.done"}

@@ -413,6 +413,21 @@ class HiveHome(TableHome):
                 if error.kind != _MISSING:
                     raise
 
+    @property
+    def mark_actions(self) -> frozenset[str]:
+        """Events, and partitions whose names end with ``.done``."""
+        return frozenset(("mark-event", "done-partition"))
+
+    def mark_partitions_done(self, branch: str, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Send the event ``LOAD_DONE`` of partitions; of one that the metastore does not have none, as in Java."""
+        done = records().PartitionEventType.LOAD_DONE
+        for each in partitions:
+            try:
+                self.metastore.client.call("markPartitionForEvent", self.database, self.table, dict(each), done)
+            except HiveRefusalError as error:
+                if error.kind != _MISSING:
+                    raise
+
     def measure_partitions(self, statistics: Sequence[Mapping[str, Any]]) -> None:
         """Write the sums of partitions into their parameters."""
         for each in statistics:

@@ -306,6 +306,14 @@ class TableHome:
     def measure_partitions(self, statistics: Sequence[Mapping[str, Any]]) -> None:
         """Learn the sums of partitions, given as Java's ``PartitionStatistics``."""
 
+    @property
+    def mark_actions(self) -> frozenset[str]:
+        """Values of `partition.mark-done-action` that the metastore can carry out."""
+        return frozenset()
+
+    def mark_partitions_done(self, branch: str, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Tell whoever listens to the metastore that partitions are done."""
+
     def forget(self) -> None:
         """Remove the table's name from the metastore."""
         self.metastore.drop_table(self.database, self.table)

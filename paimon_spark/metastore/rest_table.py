@@ -192,6 +192,32 @@ class ServedTable(TableHome):
             *self._at(""), "branches", name, "forward", body={}
         ))  # fmt: skip
 
+    def rename_branch(self, name: str, new_name: str) -> bool:
+        """Give a branch another name, by the interface's request, which Java's client has up to 1.4."""
+        try:
+            self._of_branches(new_name, lambda: self.client.post(
+                *self._at(""), "branches", name, "rename", body={"toBranch": new_name}
+            ))  # fmt: skip
+        except CatalogServerError as error:
+            if error.status not in (405, 501):
+                raise
+            return False
+        return True
+
+    @property
+    def mark_actions(self) -> frozenset[str]:
+        """Events; of partitions it learns by commits alone."""
+        return frozenset(("mark-event",))
+
+    def mark_partitions_done(self, branch: str, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Mark partitions; a server that keeps no partitions of the table (501) is passed over, as in Java."""
+        try:
+            with self._found(branch):
+                self.client.post(*self._at(branch), "partitions", "mark", body={"specs": [dict(p) for p in partitions]})
+        except CatalogServerError as error:
+            if error.status != 501:
+                raise
+
     def _of_branches(self, name: str, send: Callable[[], Any]) -> None:
         try:
             with self._found(""):

@@ -51,6 +51,17 @@ class Publisher(Protocol):
     def measure_partitions(self, statistics: Sequence[Mapping[str, Any]]) -> None:
         """Learn the sums of partitions, given as Java's ``PartitionStatistics``."""
 
+    @property
+    def mark_actions(self) -> frozenset[str]:
+        """Values of `partition.mark-done-action` that the metastore can carry out."""
+
+    def mark_partitions_done(self, branch: str, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Tell whoever listens to the metastore that partitions are done, given as texts by column.
+
+        Raises:
+            PaimonError: the metastore refuses it, or cannot be reached.
+        """
+
     def forget(self) -> None:
         """Remove the table's name: it is dropped, or its creation is undone."""
 
@@ -68,6 +79,10 @@ class TableServer(Protocol):
     @property
     def address(self) -> str:
         """The path by which the catalog's options lead to the table; its files lie elsewhere."""
+
+    @property
+    def is_governed(self) -> bool:
+        """Whether it may hide rows and values of the table (`query-auth.enabled`)."""
 
     @property
     def keeps_snapshots(self) -> bool:
@@ -101,6 +116,9 @@ class TableServer(Protocol):
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch."""
+
+    def rename_branch(self, name: str, new_name: str) -> bool:
+        """Give a branch another name; False where the server has no such request."""
 
     def fast_forward(self, name: str) -> None:
         """Let the main branch be what a branch is."""

@@ -110,6 +110,12 @@ class FileStoreTable:
         return server if server is not None and server.keeps_snapshots else None
 
     @property
+    def is_governed(self) -> bool:
+        """Whether the server of its catalog may hide rows and values of it (`query-auth.enabled`)."""
+        server = self.schemas.server
+        return server is not None and server.is_governed
+
+    @property
     def branch_option(self) -> dict[str, str]:
         """The option by which the same branch is opened again, where the path alone does not lead there."""
         is_plain = self.branch == MAIN_BRANCH and not stored_branch_of(self.schema)

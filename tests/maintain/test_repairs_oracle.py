@@ -124,6 +124,6 @@ def test_partitions_are_marked(tmp_path: Path) -> None:
         mark_partitions_done(table, [{"p": "a/..", "q": "x=y"}])
     with pytest.raises(OptionError, match=r"Partition keys \[z\] are invalid"):
         mark_partitions_done(table, [{"z": "1"}])
-    for action in ("done-partition", "mark-event", "custom", "success-file,http-report", "what"):
+    for action in ("done-partition", "mark-event", "custom", "success-file,http-report", "what"):  # a directory
         with pytest.raises(UnsupportedError, match=f"'{action.split(',')[-1]}' is not supported"):
             mark_partitions_done(table.with_options({"partition.mark-done-action": action}), [{"p": "a"}])

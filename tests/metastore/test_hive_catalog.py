@@ -24,6 +24,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from paimon_spark.maintain.after_commit import mark_partitions_done
 from paimon_spark.maintain.refs.branches import create_branch
 from paimon_spark.maintain.row_level import delete_partitions
 from paimon_spark.metastore.hive import HiveHome, HiveMetastore
@@ -575,6 +576,16 @@ def test_the_metastore_knows_partitions(catalog: MetastoreCatalog, proxy: HivePr
     assert (sums["numRows"], sums["numFiles"], sums["totalBuckets"]) == ("3", "2", "-1")
     assert int(sums["totalSize"]) > 100
     assert sums["lastUpdateTime"].isdigit()
+    opened = catalog.load_table("d", "p").with_options({"partition.mark-done-action": "mark-event,done-partition"})
+    assert mark_partitions_done(opened, [{"p": "b/c"}]) == []
+    assert "b/c.done" in _partitions(catalog, "p")
+    of_event = ("d", "p", {"p": "b/c"}, 1)
+    assert _metastore(catalog).client.call("isPartitionMarkedForEvent", *of_event) is True
+    mark_partitions_done(opened.with_options({"partition.mark-done-action": "mark-event"}), [{"p": "missing"}])
+    _metastore(catalog).client.call("drop_partition", "d", "p", ["b/c.done"], False)
+    plain = catalog.load_table("d", "t").with_options({"partition.mark-done-action": "mark-event"})
+    with pytest.raises(UnsupportedError, match=r"Table should enable metastore\.partitioned-table"):
+        mark_partitions_done(plain, [{"k": "1"}])
     create_branch(catalog.load_table("d", "p"), "b")
     delete_partitions(catalog.load_table("d", "p"), [{"p": "b/c"}])
     assert sorted(_partitions(catalog, "p")) == ["__DEFAULT_PARTITION__", "a"]

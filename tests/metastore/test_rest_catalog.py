@@ -29,6 +29,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from paimon_spark.maintain.after_commit import mark_partitions_done
 from paimon_spark.maintain.refs.branches import create_branch, delete_branch, rename_branch
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot, rollback_to_tag
@@ -486,7 +487,7 @@ def test_a_rollback_after_a_commit_of_somebody_else_is_refused(catalog: Filesyst
     assert rows_of(table) == {1: 30}
 
 
-def test_branches_are_the_servers(catalog: FilesystemCatalog) -> None:
+def test_branches_are_the_servers(catalog: FilesystemCatalog, proxy: RestProxy) -> None:
     table = catalog.load_table("d", "t")
     insert(table, {1: 10})
     create_tag(table, "one", snapshot_id=1)
@@ -498,11 +499,40 @@ def test_branches_are_the_servers(catalog: FilesystemCatalog) -> None:
     assert rows_of(table) == {1: 10}
     assert fast_forward(table, "b") == 2
     assert rows_of(table) == {1: 10, 2: 20}
-    with pytest.raises(UnsupportedError, match="REST catalogs cannot do that"):
-        rename_branch(table, "b", "c")
-    delete_branch(table, "b")
+    create_branch(table, "e", tag="one")
+    with pytest.raises(PaimonError, match="'e' already exists"):
+        rename_branch(table, "b", "e")
+    proxy.taken()
+    rename_branch(table, "b", "c")
+    assert proxy.taken() == ["POST databases/d/tables/t/branches/b/rename"]
+    renamed = catalog.load_table("d", "t$branch_c")
+    insert(renamed, {3: 30})
+    assert rows_of(renamed) == {1: 10, 2: 20, 3: 30}
+    for answer in ((501, b""), (200, b"")):  # no such request, as Java's newer servers have none
+        proxy.fault = lambda method, path, pass_on, answer=answer: answer if path.endswith("rename") else pass_on()
+        with pytest.raises(UnsupportedError, match="server of the REST catalog cannot do that"):
+            rename_branch(table, "c", "b")
+    assert table.branches.names() == ["c", "e"]
+    proxy.fault = None
+    create_branch(table, "b", tag="one")  # for the server keeps the old name of a renamed branch until it is deleted
+    delete_branch(table, "b,c,e")
     with pytest.raises(TableNotFoundError):
-        catalog.load_table("d", "t$branch_b")
+        catalog.load_table("d", "t$branch_e")
+
+
+def test_the_server_is_told_of_partitions_that_are_done(catalog: FilesystemCatalog, proxy: RestProxy) -> None:
+    known = {"bucket": "-1", "metastore.partitioned-table": "true"}
+    catalog.create_table("d", "p", create_schema(FIELDS, partition_keys=["k"], options=known))
+    action = {"partition.mark-done-action": "success-file,mark-event"}
+    (path,) = mark_partitions_done(catalog.load_table("d", "p").with_options(action), [{"k": "1"}])
+    assert path.endswith("/k=1/_SUCCESS")
+    assert (proxy.requests[-1], json.loads(proxy.bodies[-1])) == (
+        ("POST", "databases/d/tables/p/partitions/mark"),
+        {"specs": [{"k": "1"}]},
+    )
+    unable = catalog.load_table("d", "p").with_options({"partition.mark-done-action": "done-partition"})
+    with pytest.raises(UnsupportedError, match="Cannot mark done partition"):
+        mark_partitions_done(unable, [{"k": "1"}])
 
 
 def test_the_base_of_a_commit_is_named(catalog: FilesystemCatalog, proxy: RestProxy) -> None:

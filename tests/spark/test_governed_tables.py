@@ -118,6 +118,12 @@ def test_statements(session: SparkSession, hidden: str, front: str, tmp_path: Pa
     assert [tuple(row) for row in run("SELECT * FROM r.gov.free").collect()] == [(1, SECRET)]
 
 
+@pytest.mark.parametrize("front", FRONTS)
+def test_the_option_is_shown(session: SparkSession, limits: dict[str, object], front: str) -> None:
+    shown = dict(run_by(session, front)("SHOW TBLPROPERTIES r.gov.g").collect())
+    assert shown["query-auth.enabled"] == "true"
+
+
 def test_the_system_database_leaves_a_governed_table_out(
     session: SparkSession, hidden: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -243,9 +243,15 @@ def rename_branch(table: FileStoreTable, name: str, new_name: str) -> None:
     branches.check(name)
     check_new_branch_name(new_name)
     if table.server is not None:
-        raise UnsupportedError(
-            f"Branch '{name}' is not renamed: REST catalogs cannot do that. Create '{new_name}' of a tag of it instead."
-        )
+        if branches.exists(new_name):
+            raise PaimonError(f"Branch name '{new_name}' already exists.")
+        _check_not_read(table, name, "rename")
+        if not (table.server.rename_branch(name, new_name) and branches.exists(new_name)):  # some take it for nothing
+            raise UnsupportedError(
+                f"Branch '{name}' is not renamed: the server of the REST catalog cannot do that. Create '{new_name}' "
+                "of a tag of it instead."
+            )
+        return
     source, target = table.paths.for_branch(name).branch_root, table.paths.for_branch(new_name).branch_root
     if table.file_io.finish_rename(source, target):
         return

@@ -67,7 +67,8 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         """
         schema, path = self.loaded.table.schema, self.loaded.table.path
         comment = {"comment": schema.comment} if schema.comment is not None else {}
-        own = table_properties(schema, self.loaded.own_options, path)
+        governed = self.loaded.table.is_governed
+        own = table_properties(schema, self.loaded.own_options, path, is_governed=governed)
         managed = {} if is_path_name(self.loaded.name) else {"is_managed_location": "true"}
         return {**own, "provider": "paimon", "location": path, **managed, **comment}
 

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from paimon_spark.options import GOVERNED
 from paimon_spark.spark.sql.column_defaults import default_sql, struct_with_defaults
 from paimon_spark.spec import data_types as paimon
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
@@ -88,22 +89,25 @@ def table_struct(table: FileStoreTable) -> StructType:
     return declared_struct(struct_with_defaults(fields), fields)
 
 
-def table_properties(schema: TableSchema, options: Mapping[str, str], path: str) -> dict[str, str]:
+def table_properties(
+    schema: TableSchema, options: Mapping[str, str], path: str, *, is_governed: bool = False
+) -> dict[str, str]:
     """Return what TBLPROPERTIES says of a table.
 
     Args:
         schema: of the table.
         options: its own, without those of the session and of a read; the owner among them, which Spark shows elsewhere.
         path: its directory.
+        is_governed: whether its catalog may hide rows of it: the option says no where all of it may be read.
     """
     keys = {"primary-key": ",".join(schema.primary_keys)} if schema.primary_keys else {}
-    return {**options, _PATH: path, **keys}
+    return {**options, _PATH: path, **keys, **({GOVERNED: "true"} if is_governed else {})}
 
 
 def shown_properties(table: FileStoreTable) -> list[tuple[str, str]]:
     """Return what SHOW TBLPROPERTIES shows, sorted."""
     schema = table.schema
-    found = table_properties(schema, schema.options, table.path)
+    found = table_properties(schema, schema.options, table.path, is_governed=table.is_governed)
     return sorted((key, value) for key, value in found.items() if key != _OWNER)
 
 

@@ -232,7 +232,7 @@ class Repairs(TablePart):
         return copy_table(self.table.spark, source, path, given, partitions).path
 
     def mark_partition_done(self, partitions: str | Mapping[str, str] | Sequence[Mapping[str, str]]) -> list[str]:
-        """Write a file ``_SUCCESS`` into the directories of partitions; return the paths of these files.
+        """Mark partitions as `partition.mark-done-action` says; return the paths of files ``_SUCCESS`` that it wrote.
 
         Java: ``CALL sys.mark_partition_done``.
 
@@ -241,7 +241,7 @@ class Repairs(TablePart):
 
         Raises:
             OptionError: the table has no partitions, or a column is none of them.
-            UnsupportedError: option `partition.mark-done-action` asks for something else.
+            UnsupportedError: option `partition.mark-done-action` asks for what the catalog cannot do.
         """
         given = parse_partitions(partitions) if isinstance(partitions, str) else partitions
         return mark_partitions_done(self.table.load(), [given] if isinstance(given, Mapping) else given)

@@ -298,7 +298,7 @@ def _clear_consumers(
     clear_consumers(table, including=includingConsumers, excluding=excludingConsumers)
 
 
-@procedure("Writes a file _SUCCESS into the directories of partitions (dt=2024-01-31;dt=2024-02-01).")
+@procedure("Marks partitions (dt=2024-01-31;dt=2024-02-01) as partition.mark-done-action says: by a file _SUCCESS.")
 def _mark_partition_done(_context: CallContext, table: Table, partitions: str) -> None:
     mark_partitions_done(table, parse_partitions(partitions))
 
