@@ -14,6 +14,7 @@ from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.spark.jobs import rescale as rescale_job
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.table.table import load_table
 
@@ -33,7 +34,7 @@ def fix_buckets(spark: SparkSession, path: str, number: int, partitions: Predica
     """Give partitions a fixed number of buckets, whatever the table has, as the official `rescale` does."""
     table = load_table(path)
     rows = table_rows(spark, table, table.snapshots.latest_id(), partitions)
-    write_to_buckets(rows, table.as_if({"bucket": str(number)}), OverwriteSpec.matching(partitions))
+    write_to_buckets(RowsToWrite(rows, table.as_if({"bucket": str(number)}), OverwriteSpec.matching(partitions)))
 
 
 def test_partitions_get_another_number_of_buckets(spark: SparkSession, warehouse: Path) -> None:

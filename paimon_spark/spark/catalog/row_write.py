@@ -247,12 +247,13 @@ class InsertProxy(Proxy):
 
     def _write_by_job(self, rows: JavaObject, struct: StructType) -> None:
         from paimon_spark.spark.jobs.shuffled_write import write_shuffled  # most writes do without it
+        from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 
         frame = DataFrame(rows, SparkSession(self.gateway.context, rows.sparkSession()))
         request = write_request(self.options, overwrite=self.overwrites, opened=self.opened)
         table = target_table(request, struct, self.opened)
         replaced = overwrite_of(request, table) if self.overwrites else None
-        write_shuffled(frame, table, replaced, operation=request.operation)
+        write_shuffled(RowsToWrite(frame, table, replaced, request.operation))
 
     def _write_here(self, rows: JavaObject, struct: StructType) -> None:
         from paimon_spark.spark.jobs.compact_job import executor_of  # a plan is made without it

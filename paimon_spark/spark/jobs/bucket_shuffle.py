@@ -23,7 +23,7 @@ from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import clustering, packed, packed_here
-from paimon_spark.spark.jobs.write_tasks import commit_tasks, number_of_tasks, run_write, write_here
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite, commit_tasks, number_of_tasks, run_write, write_here
 from paimon_spark.spark.session.pyspark_members import sql_columns
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_settings import is_connect
@@ -36,14 +36,8 @@ from paimon_spark.write.plan import WritePlan, plan_write
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.commit.file_store_commit import StreamBatch
-    from paimon_spark.commit.overwrite import OverwriteSpec
-    from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
     from paimon_spark.spark.source.table_write import TableWrite
-    from paimon_spark.spec.snapshot import Operation
-    from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.write.message import TaskMessage
 
 
 _LOCATION = "location"
@@ -121,49 +115,38 @@ def _assigned(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
 
 def write_to_buckets(
-    df: DataFrame,
-    table: FileStoreTable,
-    overwrite: OverwriteSpec | None,
-    *,
-    operation: Operation | None = None,
-    rows_of: SnapshotIdentity | None = None,
-    stream: StreamBatch | None = None,
-    together: bool = False,
-    accepts: Callable[[Sequence[TaskMessage]], bool] | None = None,
-    merge: KeyedMerge | None = None,
-    prepared: Callable[[TableWrite], TableWrite] = lambda write: write,
+    written: RowsToWrite, prepared: Callable[[TableWrite], TableWrite] = lambda write: write
 ) -> int | None:
-    """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
-
-    The arguments are those of `shuffled_write.write_shuffled`; `prepared` says more of the write that was planned.
-
-    Raises:
-        SchemaMismatchError: the rows do not fit the table's columns.
-        CommitConflictError: another commit changed what this one relies on; nothing was committed.
-    """
+    """As `shuffled_write.write_shuffled`; `prepared` says more of the write that was planned."""
+    df, table, merge = written.df, written.table, written.merge
     given = spark_arrow_schema(df.schema)
     if merge is not None:
         given = pa.schema([column.with_name(name) for column, name in zip(given, merge.names, strict=True)])
     arrow_schema = given if merge is None else merge.data_schema
     assignment = None
     if table.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
-        mode = None if overwrite is None else overwrite.kind
-        assignment = plan_write(table, overwrite=mode, data_schema=arrow_schema, rows_of=rows_of)
+        assignment = plan_write(table, overwrite=written.mode, data_schema=arrow_schema, rows_of=written.rows_of)
     write = planned(
-        table, arrow_schema, overwrite, shuffled=True, assignment=assignment, operation=operation, rows_of=rows_of
+        table,
+        arrow_schema,
+        written.overwrite,
+        shuffled=True,
+        assignment=assignment,
+        operation=written.operation,
+        rows_of=written.rows_of,
     )
-    write = prepared(replace(write, stream=stream))
+    write = prepared(replace(write, stream=written.stream))
     clusters = clusters_writes(table.schema)
     batches = None if clusters else rows_at_hand(df)
     if batches is not None:
-        return _write_here(df, batches, write, given, assignment, accepts=accepts, merge=merge)
+        return _write_here(written, batches, write, given, assignment)
     rows = numbered(df)
     if clusters:
-        return run_write(clustered_rows(rows, write.plan), write, accepts=accepts)
-    if together:
+        return run_write(clustered_rows(rows, write.plan), write, accepts=written.accepts)
+    if written.together:
         if assignment is not None:
             rows, write = packed(rows, arrow_schema, assignment, 1), replace(write, packed=True)
-        return run_write(rows, write, accepts=accepts)
+        return run_write(rows, write, accepts=written.accepts)
     tasks = number_of_tasks(df, table)
     keys = _clustered_by(write.plan, tasks, given)
     if keys is None:
@@ -172,25 +155,24 @@ def write_to_buckets(
     columns = [sf.expr(key) for key in keys] if is_connect(df.sparkSession) else sql_columns(df.sparkSession, keys)
     shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
     task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)
-    return run_write(shuffled, write, task, accepts=accepts)
+    return run_write(shuffled, write, task, accepts=written.accepts)
 
 
 def _write_here(
-    df: DataFrame,
+    written: RowsToWrite,
     batches: Sequence[pa.RecordBatch],
     write: TableWrite,
     given: pa.Schema,
     assignment: WritePlan | None,
-    *,
-    accepts: Callable[[Sequence[TaskMessage]], bool] | None,
-    merge: KeyedMerge | None,
 ) -> int | None:
     """Write rows that are at hand: all of them together, as a task does."""
+    merge = written.merge
     if assignment is not None:
         write = replace(write, packed=True)
         batches = [*packed_here(batches, given, assignment)]
     task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)
-    return commit_tasks(df.sparkSession, write, write_here(batches, write, task), accepts=accepts)
+    messages = write_here(batches, write, task)
+    return commit_tasks(written.df.sparkSession, write, messages, accepts=written.accepts)
 
 
 def _joins_tasks(df: DataFrame, table: FileStoreTable) -> bool:

@@ -24,7 +24,6 @@ from pyspark import TaskContext
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, with_named_partitions
 from paimon_spark.read.key_lookup import count_keys, numbers_of_keys, read_key_locations
@@ -32,7 +31,7 @@ from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
-from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite, number_of_tasks, run_write
 from paimon_spark.spark.session.pyspark_members import estimated_bytes
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.reader import cores_here, pack_splits
@@ -57,9 +56,7 @@ from paimon_spark.write.task_write import write_batches
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from paimon_spark.commit.file_store_commit import StreamBatch
     from paimon_spark.read.split import DataSplit
-    from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -114,54 +111,32 @@ _ONE_TASK_KEYS = 4_000_000
 """New rows (as Spark estimates them) and known keys that one task takes, in about a second."""
 
 
-def write_cross_partition(
-    df: DataFrame,
-    table: FileStoreTable,
-    overwrite: OverwriteSpec | None,
-    *,
-    operation: Operation | None = None,
-    rows_of: SnapshotIdentity | None = None,
-    stream: StreamBatch | None = None,
-) -> int | None:
-    """Write rows and commit them; return the id of the new snapshot. Runs on the driver.
+def write_cross_partition(written: RowsToWrite) -> int | None:
+    """As `shuffled_write.write_shuffled`, where a new row may change the partition of its key.
 
     The commit is refused if another one has changed keys in the range of this one's meanwhile: each would hold a key
-    that the other has put into another partition. Then the write runs again, from a fresh read of the keys.
-
-    The arguments are those of `shuffled_write.write_shuffled`; with `rows_of` its reader runs the write again.
-
-    Raises:
-        SchemaMismatchError: the rows do not fit the table's columns.
-        CommitConflictError: other commits were faster each time; nothing was committed.
+    that the other has put into another partition. Then the write runs again, from a fresh read of the keys; with
+    `rows_of` who read the rows runs it again.
     """
-
-    def attempt(snapshot: Snapshot | None) -> int | None:
-        return _write(df, table, overwrite, operation, SnapshotIdentity.of(snapshot), stream)
-
-    if rows_of is None:
-        return run_again(table, attempt)
-    return _write(df, table, overwrite, operation, rows_of, stream)
+    if written.rows_of is None:
+        return run_again(written.table, lambda snapshot: _write(written, SnapshotIdentity.of(snapshot)))
+    return _write(written, written.rows_of)
 
 
-def _write(
-    df: DataFrame,
-    table: FileStoreTable,
-    overwrite: OverwriteSpec | None,
-    operation: Operation | None,
-    at: SnapshotIdentity,
-    stream: StreamBatch | None,
-) -> int | None:
+def _write(written: RowsToWrite, at: SnapshotIdentity) -> int | None:
+    df, table, overwrite = written.df, written.table, written.overwrite
     spark = df.sparkSession
-    mode = None if overwrite is None else overwrite.kind
-    given = plan_write(table, overwrite=mode, data_schema=spark_arrow_schema(df.schema), rows_of=at)
+    given = plan_write(table, overwrite=written.mode, data_schema=spark_arrow_schema(df.schema), rows_of=at)
     rows = numbered(df)
     if overwrite is not None:
         overwrite = with_named_partitions(given, overwrite, lambda: _partitions_of(rows, given))
     splits = kept_keys(given, overwrite, cores(spark))
     assignment = replace(given, dynamic=bucket_plan(given, splits, partial(_counted, spark, table)))
     schema = cross_partition_schema(table.schema)
-    write = planned(table, schema, overwrite, assignment=assignment, operation=operation, rows_of=at, packed=True)
-    write = replace(write, stream=stream)
+    write = planned(
+        table, schema, overwrite, assignment=assignment, operation=written.operation, rows_of=at, packed=True
+    )
+    write = replace(write, stream=written.stream)
     if _is_little(rows, splits):
         ordered = rows.select("*", sf.monotonically_increasing_id().alias(ORDER)).repartition(1)
         return run_write(ordered, write, partial(_assign_and_write, given, write.plan, splits))

@@ -37,7 +37,7 @@ from paimon_spark.spark.jobs.arrow_functions import map_in_arrow, numbered
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.rescale import rescale_partitions
-from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_tasks, run_write
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite, number_of_tasks_of, run_tasks, run_write
 from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, postponed_writer
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -53,12 +53,11 @@ from paimon_spark.write.postpone import (
 from paimon_spark.write.task_write import chunk_bytes
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from paimon_spark.commit.file_store_commit import StreamBatch
     from paimon_spark.commit.overwrite import OverwriteSpec
     from paimon_spark.spec.manifest import DataFileMeta
-    from paimon_spark.spec.snapshot import Operation, Snapshot
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
@@ -69,79 +68,51 @@ _NUMBERED_STRUCT = StructType([*PACKED_STRUCT.fields, StructField(_NUMBER, LongT
 """Packed rows, and their position among all that are postponed."""
 
 
-def write_postponed(
-    df: DataFrame,
-    table: FileStoreTable,
-    overwrite: OverwriteSpec | None,
-    *,
-    operation: Operation | None = None,
-    rows_of: SnapshotIdentity | None = None,
-    stream: StreamBatch | None = None,
-) -> int | None:
-    """Write rows to real buckets, or leave them postponed, and commit; return the id of the new snapshot.
-
-    The arguments are those of `shuffled_write.write_shuffled`.
-
-    Raises:
-        SchemaMismatchError: the rows do not fit the table's columns.
-        CommitConflictError: another commit changed what this one relies on; nothing was committed.
-    """
-    postpones = not writes_real_buckets(table.options)
-
-    def attempt(snapshot: Snapshot | None) -> int | None:
-        at = SnapshotIdentity.of(snapshot)
-        return _write(df, table, overwrite, operation, at, rows_read=rows_of is not None, stream=stream)
-
-    if postpones:
-        write = replace(_postponed_write(df, table, overwrite, operation, rows_of), stream=stream)
-        done = run_write(numbered(df), write)
+def write_postponed(written: RowsToWrite) -> int | None:
+    """As `shuffled_write.write_shuffled`: to real buckets, or to files that are postponed."""
+    table, rows_of = written.table, written.rows_of
+    if not writes_real_buckets(table.options):
+        write = _postponed_write(written, written.overwrite, rows_of)
+        done = run_write(numbered(written.df), replace(write, operation=written.operation, stream=written.stream))
         _LOG.warning(
             "Rows written to %s wait in bucket-postpone: no read sees them before CALL sys.compact.", table.path
         )
         return done
     if rows_of is not None:
-        return attempt(rows_of.find(table.snapshots))
-    return run_again(table, attempt)
+        return _write(written, SnapshotIdentity.of(rows_of.find(table.snapshots)))
+    return run_again(table, lambda snapshot: _write(written, SnapshotIdentity.of(snapshot)))
 
 
 def _postponed_write(
-    df: DataFrame,
-    table: FileStoreTable,
-    overwrite: OverwriteSpec | None,
-    operation: Operation | None,
-    rows_of: SnapshotIdentity | None,
+    written: RowsToWrite, overwrite: OverwriteSpec | None, rows_of: SnapshotIdentity | None
 ) -> TableWrite:
     """A write of postponed rows."""
-    postponed = table.as_if({_FIXED: "false"})
-    write = planned(postponed, spark_arrow_schema(df.schema), overwrite, operation=operation, rows_of=rows_of)
-    return replace(write, owner=table)
+    postponed = written.table.as_if({_FIXED: "false"})
+    write = planned(postponed, spark_arrow_schema(written.df.schema), overwrite, rows_of=rows_of)
+    return replace(write, owner=written.table)
 
 
-def _write(
-    df: DataFrame,
-    table: FileStoreTable,
-    overwrite: OverwriteSpec | None,
-    operation: Operation | None,
-    at: SnapshotIdentity,
-    *,
-    rows_read: bool,
-    stream: StreamBatch | None,
-) -> int | None:
+def _write_to_fixed(written: RowsToWrite, at: SnapshotIdentity) -> int | None:
+    """Write to as many buckets as the table says for partitions without rows, with nothing to measure before."""
+    table, rows_read = written.table, written.rows_of is not None
+
+    def as_postponed(write: TableWrite) -> TableWrite:
+        return replace(write, plan=replace(write.plan, rows_read=rows_read), owner=table)
+
+    fixed = table.as_if({"bucket": str(buckets_of_batch(table.options, 0, 0))})
+    return write_to_buckets(replace(written, table=fixed, rows_of=at), as_postponed)
+
+
+def _write(written: RowsToWrite, at: SnapshotIdentity) -> int | None:
     """Write to real buckets: through files that are measured, then taken in, and deleted."""
+    df, table, overwrite = written.df, written.table, written.overwrite
+    rows_read = written.rows_of is not None
     snapshot = at.find(table.snapshots)
     entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
     known = known_buckets(entries)
     if table.options.value(_DEFAULT) is not None and not known:
-        number = buckets_of_batch(table.options, 0, 0)
-
-        def as_postponed(write: TableWrite) -> TableWrite:
-            return replace(write, plan=replace(write.plan, rows_read=rows_read), owner=table)
-
-        fixed = table.as_if({"bucket": str(number)})
-        return write_to_buckets(
-            df, fixed, overwrite, operation=operation, rows_of=at, stream=stream, prepared=as_postponed
-        )
-    staging = _postponed_write(df, table, None, None, at)
+        return _write_to_fixed(written, at)
+    staging = _postponed_write(written, None, at)
     messages = run_tasks(numbered(df), staging)
     staged = [
         (m.partition, postponed_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files
@@ -161,8 +132,8 @@ def _write(
         elif larger:
             assert snapshot is not None
             at = rescale_partitions(df.sparkSession, table, snapshot, larger)
-            staging = _postponed_write(df, table, None, None, at)
-        written = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
+            staging = _postponed_write(written, None, at)
+        taken_in = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
     except BaseException:
         discard_blob_files()
         delete_staged()
@@ -171,9 +142,10 @@ def _write(
         from paimon_spark.spark.jobs.compact_job import executor_of  # most writes do without it
 
         plan = replace(staging.plan, postponed_user=None, rows_read=rows_read)
-        whole = TableWrite(plan, overwrite, operation, owner=table, stream=stream)
+        operation = written.operation
+        whole = TableWrite(plan, overwrite, operation, owner=table, stream=written.stream)
         with undone_where_void(discard_blob_files):
-            made = whole.commit(written, executor_of(df.sparkSession))
+            made = whole.commit(taken_in, executor_of(df.sparkSession))
         report_written(table, messages, None if operation is None else operation.value, None)
         return made
     finally:

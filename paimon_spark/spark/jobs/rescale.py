@@ -17,6 +17,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.cross_partition import write_cross_partition
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.two_branches import partitions_with_files
@@ -119,4 +120,4 @@ def _rescale(
     rescaled = table.as_if({"bucket": str(number), LAST_SAFE: str(snapshot.id)})
     overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)
     write = write_cross_partition if table.schema.kind.updates_across_partitions else write_to_buckets
-    return write(rows, rescaled, overwrite)
+    return write(RowsToWrite(rows, rescaled, overwrite))

@@ -19,14 +19,12 @@ from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.compact.due import compact_left_behind
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.compact_job import executor_of
-from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
-from paimon_spark.spark.jobs.write_tasks import run_write
+from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_as_is, write_shuffled
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.pyspark_members import batch_watermark, estimated_bytes, micro_batch_partitions
 from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import write_request
-from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.write_target import target_table
 from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.write.rows import map_columns
@@ -87,12 +85,12 @@ class StreamSink:
             rows.write.format("noop").mode("overwrite").save()  # the query's own state is made by running it
             return
         overwrite = OverwriteSpec.static() if self.complete else None
+        written = RowsToWrite(rows, table, overwrite, stream=wanted)
         if is_shuffled(table):
             assigned = with_shuffle_columns(table.schema, rows)
-            write_shuffled(assigned, table, overwrite, stream=wanted, together=_are_together(rows))
-            return
-        write = replace(planned(table, spark_arrow_schema(rows.schema), overwrite), stream=wanted)
-        run_write(numbered(rows), write)
+            write_shuffled(replace(written, df=assigned, together=_are_together(rows)))
+        else:
+            write_as_is(written)
 
     def _table(self, schema: StructType) -> FileStoreTable:
         return target_table(write_request(self.options, overwrite=self.complete), schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,42 @@ from paimon_spark.write.message import TaskMessage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from paimon_spark.commit.file_store_commit import StreamBatch
+    from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
+    from paimon_spark.spec.snapshot import Operation
+    from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.plan import OverwriteMode
+
+
+@dataclass(frozen=True, slots=True)
+class RowsToWrite:
+    """Rows that become one commit, and what is known of the statement or the micro-batch that writes them."""
+
+    df: DataFrame
+    """Columns are matched by name."""
+    table: FileStoreTable
+    overwrite: OverwriteSpec | None = None
+    """What is replaced; None appends."""
+    operation: Operation | None = None
+    """What the snapshot says about the statement; None for a write or an overwrite."""
+    rows_of: SnapshotIdentity | None = None
+    """The snapshot that the rows are made of; None where they are new."""
+    stream: StreamBatch | None = None
+    """The micro-batch that the rows are; None of a batch write."""
+    together: bool = False
+    """The rows are in one partition of Spark's, and few: one task writes them, without a shuffle."""
+    accepts: Callable[[Sequence[TaskMessage]], bool] | None = None
+    """Looks at what the tasks wrote before it is committed; where it says no, that is deleted, and nothing is
+    committed. Only where each key has a bucket of its own."""
+    merge: KeyedMerge | None = None
+    """What tasks make of the rows, whose columns it names; only where each key has a bucket of its own."""
+
+    @property
+    def mode(self) -> OverwriteMode | None:
+        """Which kind of overwrite it is."""
+        return None if self.overwrite is None else self.overwrite.kind
 
 
 WriteTask = Callable[[Iterator[pa.RecordBatch], int], TaskMessage]

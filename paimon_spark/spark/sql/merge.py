@@ -46,6 +46,7 @@ from paimon_spark.spark.jobs.keyed_merges import (
 )
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_columns, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.session_options import merge_rules
 from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge
 from paimon_spark.spark.sql.merge_pruning import kept_if_small, matching_rows
@@ -246,7 +247,7 @@ def _write_keyed(table: FileStoreTable, changes: _Changes, rows_of: SnapshotIden
     """
     tries = each_key_once and changes.checked and has_own_buckets(table.schema)
     if not tries or not _was_written(table, changes.keyed(counted=False), rows_of):
-        write_shuffled(changes.keyed(), table, None, operation=Operation.MERGE, rows_of=rows_of)
+        write_shuffled(RowsToWrite(changes.keyed(), table, operation=Operation.MERGE, rows_of=rows_of))
 
 
 @contextlib.contextmanager
@@ -294,8 +295,8 @@ def _was_written(
     Then one of the rows may change what another has changed, which has to be counted by the keys of the table.
     """
     check = _EachKeyOnce(table)
-    accepts = check if checked else None
-    write_shuffled(rows, table, None, operation=Operation.MERGE, rows_of=rows_of, accepts=accepts, merge=merge)
+    written = RowsToWrite(rows, table, operation=Operation.MERGE, rows_of=rows_of, merge=merge)
+    write_shuffled(replace(written, accepts=check) if checked else written)
     return check.accepted
 
 

@@ -35,6 +35,7 @@ from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_updates import update_rows
 from paimon_spark.spark.jobs.row_deletions import HIT, delete_by_rewriting, rewrite_rows, write_deletions
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.sql.merge_strategy import has_own_buckets
@@ -319,4 +320,4 @@ def _write_changes(
         for field, column in held
     ]
     changes = rows.select(*columns, kind.cast("tinyint").alias(VALUE_KIND.name))
-    write_shuffled(changes, table, None, operation=operation, rows_of=rows_of)
+    write_shuffled(RowsToWrite(changes, table, operation=operation, rows_of=rows_of))

@@ -15,6 +15,7 @@ from paimon_spark.options.keywords import column_names
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
 from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_as_is, write_shuffled
+from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate, check_session
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
@@ -438,7 +439,7 @@ def _write(
     if not _is_planned(handle.spark):
         replaced = overwrite_of(request, table) if mode == "overwrite" else None
         write = write_shuffled if shuffled else write_as_is
-        write(rows, table, replaced, operation=request.operation)
+        write(RowsToWrite(rows, table, replaced, request.operation))
         return
     if shuffled:
         map_columns(table.schema, spark_arrow_schema(rows.schema))  # its errors come under their own names
