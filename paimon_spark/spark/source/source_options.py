@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
@@ -152,10 +152,10 @@ def table_path(options: Mapping[str, str]) -> str:
 
 
 def _sorted_options(
-    options: Mapping[str, str], own: Iterable[str], action: str
+    options: Mapping[str, str], settings: SessionSettings, own: Iterable[str], action: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Split options into (ours by their proper name, all others in Paimon's spelling); unknown ones raise."""
-    options = _with_timestamp(options)
+    options = _with_timestamp(options, settings)
     names = {key.lower(): key for key in (*READ_KEYS, *WRITE_KEYS)}
     mine = {key.lower() for key in own}
     ours: dict[str, str] = {}
@@ -175,12 +175,12 @@ def _sorted_options(
     return ours, canonical_options(others)
 
 
-def _with_timestamp(options: Mapping[str, str]) -> Mapping[str, str]:
+def _with_timestamp(options: Mapping[str, str], settings: SessionSettings) -> Mapping[str, str]:
     """Return the options with Spark's `timestampAsOf`, in the session's time zone, as `scan.timestamp-millis`."""
     key = next((key for key in options if key.lower() == _TIMESTAMP_AS_OF), None)
     if key is None:
         return options
-    millis = parse_timestamp_millis(options[key], zone=time_zone(SessionSettings.of_options(options)), key=key)
+    millis = parse_timestamp_millis(options[key], zone=time_zone(settings), key=key)
     others = {name: value for name, value in options.items() if name != key}
     same = next((name for name in others if name.lower() in _POINTS), None)
     if same is not None:
@@ -199,9 +199,9 @@ def read_request(options: Mapping[str, str], *, snapshot_id: int | None = None) 
         OptionError: no path, an unknown option, or one that only writes know.
     """
     path = table_path(options)
-    ours, others = _sorted_options(options, READ_KEYS, "a read")
+    settings = SessionSettings.of_options(options)
+    ours, others = _sorted_options(options, settings, READ_KEYS, "a read")
     columns = parse_columns(ours[COLUMNS]) if COLUMNS in ours else None
-    settings = SessionSettings.of_options(ours)
     session = {
         key: value
         for key, value in options_for_path(settings, path).items()
@@ -223,7 +223,8 @@ def write_request(options: Mapping[str, str], *, overwrite: bool, opened: FileSt
         OptionError: no path, an unknown option, one that only reads know, or contradicting ones.
     """
     path = table_path(options)
-    ours, others = _sorted_options(options, WRITE_KEYS, "a write")
+    settings = SessionSettings.of_options(options)
+    ours, others = _sorted_options(options, settings, WRITE_KEYS, "a write")
     for key in others:
         if _is_for_reads(key):
             raise OptionError(f"option '{key}' has no meaning for a write")
@@ -235,12 +236,11 @@ def write_request(options: Mapping[str, str], *, overwrite: bool, opened: FileSt
         raise OptionError(
             f"option '{REPLACE_WHERE}' and a dynamic overwrite of partitions contradict each other: give one of them"
         )
-    settings = SessionSettings.of_options(ours)
     session = options_for_path(settings, path)
     named = parse_table_path(path) if opened is None else TableName(opened.path, opened.branch, system_table_in(path))
-    request = WriteRequest(path, named, others, dynamic, where, merge_rules(session, ours))
     operation = Operation(ours[OPERATION]) if OPERATION in ours else None
-    return replace(request, session_options=known_to_writes(session), settings=settings, operation=operation)
+    merges = merge_rules(session, ours)
+    return WriteRequest(path, named, others, dynamic, where, merges, known_to_writes(session), settings, operation)
 
 
 def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:
