@@ -14,8 +14,8 @@ from pyspark.sql.functions import expr
 import paimon_spark
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.spark.sql.procedures.statement_procedures import TagStatement, parse_tag_statement
 from paimon_spark.spark.statements.cursor import split_name
+from paimon_spark.spark.statements.table_statements import TagStatement, parse_tag_statement
 from tests.support.commits import data_file, make_table, message
 
 pytestmark = pytest.mark.spark

@@ -36,8 +36,6 @@ from paimon_spark.spark.sql.procedures.statement_procedures import (
     copies_out,
     copy_call,
     function_call,
-    parse_analyze_statement,
-    parse_tag_statement,
     view_call,
 )
 from paimon_spark.spark.sql.warehouses import quoted
@@ -49,6 +47,7 @@ from paimon_spark.spark.statements.catalog_statements import (
 )
 from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor
+from paimon_spark.spark.statements.table_statements import parse_analyze_statement, parse_tag_statement
 from paimon_spark.spec.sql_text import spark_literal
 from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE

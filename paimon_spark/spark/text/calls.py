@@ -19,13 +19,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     argument_warehouse,
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure
-from paimon_spark.spark.sql.procedures.statement_procedures import (
-    TagStatement,
-    parse_analyze_statement,
-    parse_tag_statement,
-    run_analyze_statement,
-    run_tag_statement,
-)
+from paimon_spark.spark.sql.procedures.statement_procedures import run_analyze_statement, run_tag_statement
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
     analysis_error,
@@ -33,6 +27,11 @@ from paimon_spark.spark.sql.warehouses import (
     table_not_found,
 )
 from paimon_spark.spark.statements.cursor import Cursor, split_name
+from paimon_spark.spark.statements.table_statements import (
+    TagStatement,
+    parse_analyze_statement,
+    parse_tag_statement,
+)
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
