@@ -41,6 +41,10 @@ NOT_ACTING = (
     *("table/system/", "_collections_abc", "tests/"),
 )
 ELSEWHERE = {
+    **dict.fromkeys(
+        ("cache-enabled", "cache.expire-after-access", "cache.expire-after-write"),
+        "tests/table/test_catalog_options.py",
+    ),
     "lookup-compact": "tests/maintain/test_lookup.py",
     "write.compact-append-tables": "tests/maintain/test_automatic_compaction.py",
     "postpone.batch-write-fixed-bucket": "tests/write/test_postpone.py",

@@ -27,6 +27,7 @@ from paimon_spark.spec.manifest import (
     ManifestEntry,
 )
 from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.table.catalog_cache import forget
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataType
@@ -117,7 +118,8 @@ class ConflictContext:
 
 
 def another_table(table_path: str, schema_id: int) -> CommitConflictError:
-    """Return the error of a table that was dropped and made again, or restored from elsewhere."""
+    """Return the error of a table that was dropped and made again, or restored from elsewhere; no cache keeps it."""
+    forget(table_path)
     return CommitConflictError(
         f"The table at {table_path} {_ANOTHER_TABLE}: its schema file {schema_id} is gone or another one. "
         f"It was dropped and made again, or replaced, meanwhile. None of this commit's changes took place, and "
@@ -126,7 +128,11 @@ def another_table(table_path: str, schema_id: int) -> CommitConflictError:
 
 
 def newer_columns(table_path: str, schema_id: int, names: Sequence[str]) -> CommitConflictError:
-    """Return the error of rows that were read without columns that others have added or widened meanwhile."""
+    """Return the error of rows that were read without columns that others have added or widened meanwhile.
+
+    A cache (`cache-enabled`) may be why: it does not keep the table any more.
+    """
+    forget(table_path)
     return CommitConflictError(
         f"Columns of rows that were read {_NEWER_COLUMNS}: {', '.join(names)} (schema {schema_id} of table "
         f"{table_path}). Their values would be lost. None of this commit's changes took place: open the table anew "

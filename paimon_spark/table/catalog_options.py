@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.metastore.opening import check_kind
 from paimon_spark.options import METASTORE_OPTIONS, Option, Scope, find_option, log_ignored, unknown_option_error
+from paimon_spark.table.catalog_cache import CatalogCache
 
 _DEFAULT = "table-default."
 _OWN_KEYS = ("metastore", "warehouse", "default-database", "s3.endpoint", "s3.access-key", "s3.secret-key")
@@ -20,6 +21,7 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
         UnsupportedError: an option asks for a kind of catalog that is not supported, or for what this one does not do.
         OptionError: an option is unknown, belongs to tables, reads or writes, or has a value that it cannot have.
     """
+    CatalogCache.of(options)
     metastore = options.get("metastore", "").strip().lower()
     for key, text in options.items():
         option = find_option(key)

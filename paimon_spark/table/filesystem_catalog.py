@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.catalog_cache import CatalogCache, changing
 from paimon_spark.table.iceberg_location import delete_catalog_metadata, metadata_in_catalog
 from paimon_spark.table.paths import DATABASE_SUFFIX, TablePaths, check_new_table_name, is_plain_name, refuse_home
 from paimon_spark.table.schema_store import SchemaStore
@@ -41,6 +42,8 @@ class FilesystemCatalog:
     """Options of new tables where their definition says nothing (catalog options ``table-default.*``)."""
     default_database: str = DEFAULT_DATABASE
     """Of a name that has none, where the catalog is the current one (catalog option ``defaultDatabase``)."""
+    cache: CatalogCache | None = None
+    """What it keeps of tables and databases (`cache-enabled`)."""
 
     def with_defaults(self, options: Mapping[str, str], *, prefix: str = "") -> dict[str, str]:
         """The options of a new table, or of one that is replaced, with the defaults of the catalog."""
@@ -109,6 +112,7 @@ class FilesystemCatalog:
         """Properties of a database, its ``location`` among them; None where there is no such database."""
         return {"location": self.database_path(database)} if self.database_exists(database) else None
 
+    @changing
     def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
         """Change properties of a database.
 
@@ -123,6 +127,7 @@ class FilesystemCatalog:
     def _make_database(self, database: str, properties: Mapping[str, str]) -> None:
         self.file_io.mkdirs(self.database_path(database))
 
+    @changing
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, the tables in it.
 
@@ -201,7 +206,7 @@ class FilesystemCatalog:
         Raises:
             TableNotFoundError: there is none.
         """
-        return load_table(self.table_path(database, table), options=self.options)
+        return load_table(self.table_path(database, table), options=self.options, cache=self.cache)
 
     def create_table(self, database: str, table: str, schema: TableSchema) -> FileStoreTable:
         """Create a table in a database that exists.
@@ -216,6 +221,7 @@ class FilesystemCatalog:
         check_new_table_name(table)
         return create_table(self.table_path(database, table), schema, options=self.options, file_io=self.file_io)
 
+    @changing
     def drop_table(self, database: str, table: str) -> None:
         """Remove a table with all its files.
 
@@ -238,6 +244,7 @@ class FilesystemCatalog:
             )
         delete_catalog_metadata(store, shared)
 
+    @changing
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
         """Give a table another name, or another database; finish a rename of these names that was stopped.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from paimon_spark.metastore.metastore import Found, Metastore, TableHome
 from paimon_spark.metastore.opening import kind_of, metastore_of, root_of
 from paimon_spark.spec.file_locations import is_root
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.catalog_cache import CatalogCache, changing, kept, without_cache
 from paimon_spark.table.filesystem_catalog import (
     DEFAULT_DATABASE,
     SYSTEM_DATABASE,
@@ -49,19 +50,20 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalo
         OptionError: an option is missing or cannot be used.
         PaimonError: the metastore cannot be reached.
     """
-    options, defaults = split_defaults(options)
+    cache = CatalogCache.of(options)
+    options, defaults = split_defaults(without_cache(options))
     database = options.pop("defaultDatabase", DEFAULT_DATABASE)
     if kind_of(options) == "rest":
-        return _served_catalog(warehouse, options, defaults, database)
+        return replace(_served_catalog(warehouse, options, defaults, database), cache=cache)
     root = warehouse.rstrip("/") or "/"
     metastore = metastore_of(options)
     if metastore is None:
-        return FilesystemCatalog(root, options, defaults, database)
+        return FilesystemCatalog(root, options, defaults, database, cache)
     given = options.get("warehouse", root).rstrip("/")
     if given != root:
         raise OptionError(f"The catalog has two warehouses: {root}, and the option 'warehouse' = '{given}'.")
     metastore.prepare()
-    return MetastoreCatalog(root, {**options, "warehouse": root}, defaults, database)
+    return MetastoreCatalog(root, {**options, "warehouse": root}, defaults, database, cache)
 
 
 def split_defaults(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -86,7 +88,7 @@ def _served_catalog(
 
 @dataclass(frozen=True)
 class MetastoreCatalog(FilesystemCatalog):
-    """Databases and tables of a metastore. Picklable; nothing is cached."""
+    """Databases and tables of a metastore. Picklable; nothing is cached, unless ``cache-enabled`` says so."""
 
     @cached_property
     def metastore(self) -> Metastore:
@@ -103,7 +105,17 @@ class MetastoreCatalog(FilesystemCatalog):
         """Return whether there is such a database."""
         if database in (SYSTEM_DATABASE, DEFAULT_DATABASE):
             return True
-        return is_plain_name(database) and self.metastore.has_database(database)
+        return is_plain_name(database) and self._has_database(database)
+
+    def _has_database(self, database: str) -> bool:
+        if self.cache is not None:
+            return self._kept_properties(database) is not None
+        return self.metastore.has_database(database)
+
+    def _kept_properties(self, database: str) -> dict[str, str] | None:
+        """What the metastore says of a database."""
+        place = self.database_path(database)
+        return kept(self.cache, place, ("database",), lambda: self.metastore.database_properties(database))
 
     def _make_database(self, database: str, properties: Mapping[str, str]) -> None:
         self.metastore.create_database(database, self.database_path(database), properties)
@@ -112,9 +124,10 @@ class MetastoreCatalog(FilesystemCatalog):
         """Properties of a database, its ``location`` among them; None where there is no such database."""
         if database in (SYSTEM_DATABASE, DEFAULT_DATABASE) and not self.metastore.keeps_locations:
             return super().database_properties(database)
-        known = self.metastore.database_properties(database) if is_plain_name(database) else None
+        known = self._kept_properties(database) if is_plain_name(database) else None
         return None if known is None else {"location": self.database_path(database), **known}
 
+    @changing
     def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
         """Change properties of a database.
 
@@ -125,6 +138,7 @@ class MetastoreCatalog(FilesystemCatalog):
         refuse_system(database)
         self.metastore.alter_database(database, updates, removals)
 
+    @changing
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, its views, and its tables with their files.
 
@@ -181,6 +195,7 @@ class MetastoreCatalog(FilesystemCatalog):
         """Return whether there is such a table."""
         return is_plain_name(database) and is_plain_name(table) and self.metastore.has_table(database, table)
 
+    @changing
     def drop_table(self, database: str, table: str) -> None:
         """Remove a table's name, then all its files; those of an external table stay.
 
@@ -195,6 +210,7 @@ class MetastoreCatalog(FilesystemCatalog):
         if not found.is_external and store.exists(found.path):
             self._delete_table(found.path, store)
 
+    @changing
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
         """Give a table another name, or another database; finish a rename of these names that was stopped.
 
@@ -322,14 +338,15 @@ class ServedCatalog(MetastoreCatalog):
         """Return whether there is such a database."""
         if database == SYSTEM_DATABASE:
             return True
-        return is_plain_name(database) and self.metastore.has_database(database)
+        return is_plain_name(database) and self._has_database(database)
 
     def database_properties(self, database: str) -> dict[str, str] | None:
         """Properties of a database as the server has them; None where there is no such database."""
         if database == SYSTEM_DATABASE:
             return {}
-        return self.metastore.database_properties(database) if is_plain_name(database) else None
+        return self._kept_properties(database) if is_plain_name(database) else None
 
+    @changing
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, the tables in it with their files.
 
@@ -349,6 +366,7 @@ class ServedCatalog(MetastoreCatalog):
         check_new_table_name(table)
         return create_table(self.table_path(database, table), schema, options=self.options)
 
+    @changing
     def drop_table(self, database: str, table: str) -> None:
         """Let the server drop a table with its files.
 
@@ -358,6 +376,7 @@ class ServedCatalog(MetastoreCatalog):
         if not (is_plain_name(table) and self.metastore.drop_table(database, table)):
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
 
+    @changing
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
         """Let the server give a table another name, or another database; raises as in other catalogs."""
         refuse_system(to_database)

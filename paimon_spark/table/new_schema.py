@@ -22,6 +22,7 @@ from paimon_spark.spec.file_names import BUCKET_PREFIX
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
+from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.support import check_new, check_stored_branch
 from paimon_spark.table.table import load_table
 
@@ -162,6 +163,7 @@ def undo_create(path: str, options: Mapping[str, str]) -> None:
         path: the table directory; for a table named by its path it may hold other files.
         options: of the store.
     """
+    forget(path)
     try:
         table = load_table(path, options=options)
     except TableNotFoundError:

@@ -18,6 +18,7 @@ from paimon_spark.spec.decoded_once import DecodedOnce
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.schema_change import (
     AddColumn,
     DropColumn,
@@ -171,6 +172,7 @@ class SchemaStore:
                 f"Schema in filesystem exists, creation is not allowed: {self._paths.branch_root} is a table already."
             )
         self._keep(schema, data)
+        forget(self._paths.root)
         return schema
 
     def commit_next(
@@ -206,6 +208,7 @@ class SchemaStore:
                 publisher.schema_changed(changed, latest)  # first, for it may refuse; Java deletes the schema then
             if self._file_io.create_exclusive(self._paths.schema_path(changed.id), data):
                 self._keep(changed, data)
+                forget(self._paths.root)
                 return changed
         raise SchemaError(
             f"Gave up changing the schema of {self._paths.branch_root}: {_MAX_ATTEMPTS} times others were faster."
@@ -226,6 +229,7 @@ class SchemaStore:
             return latest
         sent = changes_between(latest, changed) if changes is None else changes
         server.alter(self._paths.branch, [change_json(each) for each in sent])
+        forget(self._paths.root)
         return self.latest() or changed
 
 

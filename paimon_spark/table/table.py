@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.metastore.metastore import Found, TableHome
@@ -35,6 +35,7 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.table.adopted_schema import check_adopted
 from paimon_spark.table.branch_store import BranchStore
+from paimon_spark.table.catalog_cache import CatalogCache, kept
 from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.foreign_folders import foreign_content
@@ -236,6 +237,7 @@ def load_table(
     options: Mapping[str, str] | None = None,
     branch: str | None = None,
     file_io: FileIO | None = None,
+    cache: CatalogCache | None = None,
 ) -> FileStoreTable:
     """Open the table at ``path`` with its latest schema.
 
@@ -246,31 +248,33 @@ def load_table(
         options: dynamic options, and those of the store (``s3.*``, ``fs.*``).
         branch: overrides the branch named in the path; so does the option ``branch``.
         file_io: the store; made from path and options when not given.
+        cache: of the catalog, which may have found the table before.
 
     Raises:
         TableNotFoundError: there is no schema file there.
         OptionError: an immutable option would change.
     """
     with without_secrets(options or {}):
-        return _load(path, options or {}, branch, file_io)
+        return _load(path, options or {}, branch, file_io, cache)
 
 
 def _load(
-    path: str | TableName, options: Mapping[str, str], branch: str | None, file_io: FileIO | None
+    path: str | TableName,
+    options: Mapping[str, str],
+    branch: str | None,
+    file_io: FileIO | None,
+    cache: CatalogCache | None,
 ) -> FileStoreTable:
     dynamic = canonical_options(dict(options))
     name = path if isinstance(path, TableName) else parse_table_path(path)
     chosen = branch or dynamic.get("branch") or name.branch
-    found = _found(dynamic, name.root, chosen)
-    root = name.root if found is None else found.path
-    io = _file_io(found, root, dynamic, file_io)
-    schemas = SchemaStore(io, TablePaths(root, chosen))
-    served = None if found is None else found.schema
-    schema = _latest_schema(schemas, root, chosen) if served is None else schemas.learn(served)
-    stored_branch = "" if branch or "branch" in dynamic or name.names_branch else stored_branch_of(schema)
-    if stored_branch not in ("", chosen):
-        chosen, schemas = stored_branch, SchemaStore(io, TablePaths(root, stored_branch))
-        schema = _schema_of_stored_branch(schemas, root, chosen)
+    by_name = not (branch or "branch" in dynamic or name.names_branch)
+
+    def look() -> _Opened:
+        return _look(dynamic, name.root, chosen, by_name, file_io)
+
+    opened = kept(cache, name.root, (chosen, by_name), look, _Opened.places)
+    root, chosen, io, schemas, schema = opened.root, opened.branch, opened.file_io, opened.schemas, opened.schema
     if OPENED_AT in dynamic:
         if not dynamic[OPENED_AT].isdecimal():
             raise unknown_option_error(OPENED_AT, ())
@@ -282,6 +286,36 @@ def _load(
     accept_given(root, of_store)
     elsewhere = {"branch", OPENED_AT, *of_store}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
+
+
+class _Opened(NamedTuple):
+    """A table and branch that was found, with its latest schema."""
+
+    root: str
+    branch: str
+    file_io: FileIO
+    schemas: SchemaStore
+    schema: TableSchema
+
+    def places(self) -> tuple[str, ...]:
+        """Where its files are; an empty text for one of which the server is asked each time what it hides."""
+        server = self.schemas.server
+        return ("" if server is not None and server.is_governed else self.root,)
+
+
+def _look(options: Mapping[str, str], root: str, branch: str, by_name: bool, file_io: FileIO | None) -> _Opened:
+    """Look for a table; with ``by_name`` the branch that it has stored counts."""
+    found = _found(options, root, branch)
+    root = root if found is None else found.path
+    io = _file_io(found, root, options, file_io)
+    schemas = SchemaStore(io, TablePaths(root, branch))
+    served = None if found is None else found.schema
+    schema = _latest_schema(schemas, root, branch) if served is None else schemas.learn(served)
+    stored_branch = stored_branch_of(schema) if by_name else ""
+    if stored_branch not in ("", branch):
+        branch, schemas = stored_branch, SchemaStore(io, TablePaths(root, stored_branch))
+        schema = _schema_of_stored_branch(schemas, root, branch)
+    return _Opened(root, branch, io, schemas, schema)
 
 
 def reopened(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:

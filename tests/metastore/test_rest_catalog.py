@@ -38,6 +38,7 @@ from paimon_spark.metastore import rest_client
 from paimon_spark.options import reaching_options
 from paimon_spark.spec.data_types import BigIntType, IntType, VarCharType
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.table import catalog_cache
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import ServedCatalog, open_catalog
@@ -220,6 +221,31 @@ def test_a_schema_that_java_would_refuse_is_not_sent(catalog: FilesystemCatalog,
     with pytest.raises(SchemaChangeError):
         alter_table(table, [RenameColumn(("nothing",), "x")])
     assert not [request for request in proxy.taken() if request.startswith("POST")]
+
+
+def test_a_catalog_keeps_tables_and_databases_where_it_is_asked_to(
+    catalog: FilesystemCatalog, options: dict[str, str], proxy: RestProxy
+) -> None:
+    cached = open_catalog("wh", {**options, "cache-enabled": "true"})
+    insert(catalog.load_table("d", "t"), {1: 10})
+    assert rows_of(cached.load_table("d", "t")) == {1: 10}
+    assert cached.database_exists("d")
+    insert(catalog.load_table("d", "t"), {2: 20})
+    proxy.taken()
+    assert rows_of(cached.load_table("d", "t")) == {1: 10, 2: 20}
+    assert proxy.taken() == ["GET databases/d/tables/t/snapshot"]
+    assert cached.database_exists("d")
+    assert cached.database_properties("d") is not None
+    assert proxy.taken() == []
+    alter_table(catalog.load_table("d", "t"), [AddColumn(("x",), IntType())])
+    assert cached.load_table("d", "t").schema.field_names[-1] == "x"
+    kept = dict(catalog_cache._entries)
+    catalog.drop_table("d", "t")
+    catalog.create_table("d", "t", SCHEMA)
+    catalog_cache._entries.update(kept)  # as if another process had made the table anew
+    with pytest.raises(PaimonError):
+        insert(cached.load_table("d", "t"), {1: 10})
+    assert rows_of(catalog.load_table("d", "t")) == {}
 
 
 def test_a_table_that_travels_keeps_its_server(catalog: FilesystemCatalog) -> None:

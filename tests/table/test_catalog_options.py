@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import paimon_spark
-from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.errors import CommitError, OptionError, TableNotFoundError, UnsupportedError
+from paimon_spark.spec.data_types import DataField, IntType
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.table import catalog_cache
 from paimon_spark.table.catalog_options import check_catalog_options
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.metastore_catalog import open_catalog
+from paimon_spark.table.schema_change import AddColumn
+from paimon_spark.table.schema_evolution import alter_table
+from paimon_spark.table.schema_store import FRESH_SECONDS
+from tests.support.store_tables import FIELDS, insert, rows_of
+
+SCHEMA = create_schema(FIELDS, primary_keys=["k"], options={"bucket": "1"})
 
 _REFUSED = [
     ({"metastore": "glue"}, UnsupportedError, "'metastore' = 'glue'"),
@@ -63,3 +77,76 @@ def test_both_entry_points_look_at_the_options_before_anything_else(
     with pytest.raises(UnsupportedError, match="'metastore' = 'glue'"):
         paimon_spark.sql(session, "SELECT 1", warehouse=str(tmp_path / "wh"), **options)
     assert not (tmp_path / "wh").exists()
+
+
+CACHED = {"cache-enabled": "true"}
+
+
+def test_a_catalog_keeps_tables_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the time is over, or a change of this process: those of others are not seen. Snapshots are."""
+    warehouse = str(tmp_path / "wh")
+    cached, other = open_catalog(warehouse, CACHED), open_catalog(warehouse, {})
+    for name in ("t", "u"):
+        other.create_table("default", name, SCHEMA)
+    now = [1000.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("paimon_spark.table.catalog_cache.time", clock)
+
+    def columns(catalog: FilesystemCatalog, name: str = "t") -> list[str]:
+        return [*catalog.load_table("default", name).schema.field_names]
+
+    def change_elsewhere(column: str) -> None:
+        """Another process changes the table."""
+        monkeypatch.setattr("paimon_spark.table.schema_store.forget", lambda _: None)
+        alter_table(other.load_table("default", "t"), [AddColumn((column,), IntType())])
+        monkeypatch.undo()
+        monkeypatch.setattr("paimon_spark.table.catalog_cache.time", clock)
+
+    assert columns(cached) == columns(cached, "u") == ["k", "v"]
+    change_elsewhere("x")
+    assert (columns(cached), columns(other)) == (["k", "v"], ["k", "v", "x"])
+    insert(other.load_table("default", "t"), {1: 10})
+    assert rows_of(cached.load_table("default", "t")) == {1: 10}
+    insert(cached.load_table("default", "t"), {2: 20})  # by the columns that it knows
+    assert rows_of(other.load_table("default", "t")) == {1: 10, 2: 20}
+    now[0] += 599
+    assert columns(cached) == ["k", "v"]
+    now[0] += 601  # since the last look
+    assert columns(cached) == ["k", "v", "x"]
+    change_elsewhere("y")
+    for _ in range(4):
+        now[0] += 500
+        before = columns(cached)
+    assert (before, columns(cached)) == (["k", "v", "x", "y"],) * 2  # half an hour since it was looked for
+    alter_table(other.load_table("default", "t"), [AddColumn(("z",), IntType())])
+    assert columns(cached)[-1] == "z"
+    cached.rename_table("default", "t", "default", "w")
+    with pytest.raises(TableNotFoundError):
+        cached.load_table("default", "t")
+    assert columns(cached, "w")[-1] == "z"
+    other.drop_table("default", "w")
+    with pytest.raises(TableNotFoundError):
+        cached.load_table("default", "w")
+
+
+def test_a_table_that_is_made_anew_elsewhere_takes_no_rows_for_the_old_one(tmp_path: Path) -> None:
+    cached, other = open_catalog(str(tmp_path / "wh"), CACHED), FilesystemCatalog(str(tmp_path / "wh"))
+    other.create_table("default", "t", SCHEMA)
+    kept = cached.load_table("default", "t")
+    shutil.rmtree(kept.path)
+    fields = [DataField(0, "k", IntType(nullable=False)), DataField(1, "other", IntType())]
+    kept_entries = dict(catalog_cache._entries)
+    other.create_table("default", "t", create_schema(fields, primary_keys=["k"], options={"bucket": "1"}))
+    catalog_cache._entries.update(kept_entries)  # as if another process had made it
+    time.sleep(FRESH_SECONDS)
+    with pytest.raises(CommitError, match="is not the table that this commit was planned for"):
+        insert(cached.load_table("default", "t"), {1: 10})
+    assert other.load_table("default", "t").snapshots.ids() == []
+    assert [*cached.load_table("default", "t").schema.field_names] == ["k", "other"]
+
+
+@pytest.mark.parametrize("key", ["cache.expiration-interval", "cache.expire-after-access", "cache.expire-after-write"])
+def test_a_cache_that_keeps_nothing_is_refused(key: str) -> None:
+    check_catalog_options({key: "0 s"})
+    with pytest.raises(OptionError, match="is set to negative or 0, the catalog cache should be disabled"):
+        check_catalog_options({**CACHED, key: "0 s"})

@@ -18,6 +18,7 @@ from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.tags import create_tag, snapshot_to_tag
 from paimon_spark.spec.json_text import flat_json
 from paimon_spark.table.branch_store import check_new_branch_name
+from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
 
@@ -207,6 +208,7 @@ def delete_branch(table: FileStoreTable, names: Sequence[str] | str, *, ignore_i
         _check_not_read(table, name, "delete")
     check_nothing_lost(table)
     for name in chosen:
+        forget(table.path)
         if table.server is not None:
             table.server.delete_branch(name)
             continue
@@ -242,6 +244,7 @@ def rename_branch(table: FileStoreTable, name: str, new_name: str) -> None:
     branches = table.branches
     branches.check(name)
     check_new_branch_name(new_name)
+    forget(table.path)
     if table.server is not None:
         if branches.exists(new_name):
             raise PaimonError(f"Branch name '{new_name}' already exists.")

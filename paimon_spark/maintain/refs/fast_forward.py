@@ -22,6 +22,7 @@ from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.rollback import delete_later, forget_changelogs
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
+from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import SnapshotStore
@@ -108,6 +109,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
         data = theirs.read(theirs.paths.tag_path(tag))
         if data is not None and data != ours.read(ours.paths.tag_path(tag)):
             ours.io.write_bytes(ours.paths.tag_path(tag), data, overwrite=True)
+    forget(table.path)
     changed(table)
     republish_iceberg(table)
     return their_ids[-1]
@@ -119,6 +121,7 @@ def _forward_by_server(table: FileStoreTable, server: TableServer, name: str) ->
     if server.latest(name) is None:
         raise PaimonError(f"Cannot fast forward branch {name}, because it does not have a snapshot.")
     server.fast_forward(name)
+    forget(table.path)
     changed(table)
     republish_iceberg(table)
     latest = server.latest("")

@@ -33,8 +33,10 @@ from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
 from paimon_spark.spec.schema import is_format_table
+from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
+from paimon_spark.table.paths import is_plain_name
 from paimon_spark.table.system.global_tables import global_table
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
@@ -142,4 +144,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         return True
 
     def invalidateTable(self, ident: JavaObject) -> None:
-        """REFRESH TABLE: nothing is cached."""
+        """REFRESH TABLE: what `cache-enabled` keeps of the table is looked for again."""
+        names = [*ident.namespace(), ident.name()]
+        if len(names) == 2 and all(is_plain_name(name) for name in names):
+            forget(self.catalog.table_path(*names))

@@ -21,6 +21,7 @@ from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spec.schema import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.sql_text import quoted_name
+from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.metastore_catalog import MetastoreCatalog
 from paimon_spark.table.new_schema import names_of
 from paimon_spark.table.paths import is_path_name, plain_path
@@ -272,6 +273,7 @@ def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
     server = table.schemas.server
     if server is not None:
         server.replace(schema)
+        forget(table.path)
         return
     refuse_without_server(schema.options)
     if table.snapshots.latest_id() is not None:

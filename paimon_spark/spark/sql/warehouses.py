@@ -21,6 +21,7 @@ from paimon_spark.spark.session.plain_methods import plain
 from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table import paths
+from paimon_spark.table.catalog_cache import CatalogCache
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
@@ -72,6 +73,8 @@ class TableName:
     path: str
     options: Mapping[str, str] = field(repr=False)
     """Of the store."""
+    cache: CatalogCache | None = None
+    """What its catalog keeps of tables."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -107,7 +110,7 @@ class TableName:
             AnalysisException: there is none (TABLE_OR_VIEW_NOT_FOUND).
         """
         try:
-            return load_table(self.named, options=self.options)
+            return load_table(self.named, options=self.options, cache=self.cache)
         except (TableNotFoundError, SchemaError):
             raise table_not_found(self.parts) from None
 
@@ -269,7 +272,7 @@ def _check_no_path(name: str) -> None:
 def _named(catalog_name: str, catalog: FilesystemCatalog, database: str, table: str) -> TableName | None:
     if not is_plain_name(database) or not is_plain_name(table):
         return None
-    return TableName(catalog_name, database, table, catalog.table_path(database, table), catalog.options)
+    return TableName(catalog_name, database, table, catalog.table_path(database, table), catalog.options, catalog.cache)
 
 
 def table_not_found(parts: Sequence[str]) -> AnalysisException:

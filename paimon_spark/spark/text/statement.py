@@ -34,6 +34,7 @@ from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Scans, names_ours, run_query, with_temporary_views, write_options
 from paimon_spark.spark.text.views import FUNCTION_WORDS, VIEW_WORDS, run_function, run_view
+from paimon_spark.table.catalog_cache import forget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -327,7 +328,11 @@ def _truncate(context: Context, cursor: Cursor) -> DataFrame | None:
 
 
 def _refresh(context: Context, cursor: Cursor) -> DataFrame | None:
-    return None if target(context, cursor.name()) is None else empty(context)  # nothing is cached
+    name = target(context, cursor.name())
+    if name is None:
+        return None
+    forget(name.named.root)
+    return empty(context)
 
 
 def _cache(context: Context, cursor: Cursor) -> DataFrame | None:

@@ -54,7 +54,7 @@ def argument_table(known: Warehouses, text: str, catalog: str) -> FileStoreTable
     """
     name = resolve_text(known, text, catalog)
     refuse_system_table(text, name.system_table, "given to a procedure")
-    return refuse_format_table(load_table(name.named, options=name.options), "a procedure")
+    return refuse_format_table(load_table(name.named, options=name.options, cache=name.cache), "a procedure")
 
 
 def argument_tables(known: Warehouses, text: str, catalog: str) -> list[FileStoreTable]:
