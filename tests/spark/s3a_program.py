@@ -1,7 +1,8 @@
 """A session with Hadoop's file system of S3: which queries Spark's own reader reads, and their rows, as JSON.
 
 Arguments: the jars, a folder with the log of the first server, and the addresses of two servers with a bucket of one
-name.
+name; or in place of the second server the options of a REST catalog whose tables are in the first: then tables of plain
+files are made, written and read there.
 """
 
 from __future__ import annotations
@@ -91,6 +92,22 @@ def merged(spark: SparkSession) -> list[dict[str, Any]]:
     return [few, reported(spark.sql("SELECT * FROM one.d.m"))]
 
 
+def files_of_formats(spark: SparkSession, options: dict[str, str]) -> dict[str, list[Any]]:
+    """The rows of tables of plain files in a catalog after each of their statements, read by both fronts."""
+    paimon_spark.register_catalog(spark, "files", **options)
+    paimon_spark.sql(spark, "CREATE DATABASE files.f", catalog="files", **options)
+    found: dict[str, list[Any]] = {}
+    for name in ("csv", "json", "orc", "parquet"):
+        spark.sql(f"CREATE TABLE files.f.{name} (id INT, v STRING, p INT) USING {name} PARTITIONED BY (p)")
+        spark.sql(f"INSERT INTO files.f.{name} VALUES (1, 'a', 1), (2, 'b', 2)")
+        shown = [spark.sql(f"SELECT * FROM files.f.{name} ORDER BY id").collect()]
+        spark.sql(f"INSERT OVERWRITE files.f.{name} PARTITION (p = 2) VALUES (3, 'é')")
+        shown += [spark.sql(f"SELECT id, v FROM files.f.{name} WHERE p = 2").collect()]
+        shown += [paimon_spark.sql(spark, f"SELECT * FROM files.f.{name} ORDER BY id").collect()]
+        found[name] = [[tuple(row) for row in rows] for rows in shown]
+    return found
+
+
 def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any]:
     driver_read._MOST_FAR_FILES = 0  # tables this small are read by the driver else
     spark = session(jars, folder, one)
@@ -141,6 +158,10 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
 
 
 if __name__ == "__main__":
-    jars, folder, *urls = sys.argv[1:]
-    found = main(jars, Path(folder), *map(S3Server.at, urls))
+    jars, folder, first, second = sys.argv[1:]
+    one = S3Server.at(first)
+    if second.startswith("{"):
+        found = files_of_formats(session(jars, Path(folder), one), {**one.options, **json.loads(second)})
+    else:
+        found = main(jars, Path(folder), one, S3Server.at(second))
     (Path(folder) / "found.json").write_text(json.dumps(found))

@@ -16,7 +16,8 @@ from tests.support.hadoop_aws import hadoop_aws_jars
 from tests.support.hadoop_gcs import hadoop_gcs_jars
 from tests.support.hadoop_stores import hadoop_aliyun_jars, hadoop_azure_jars
 from tests.support.programs import run_program
-from tests.support.s3_server import s3_server
+from tests.support.rest_server import rest_server
+from tests.support.s3_server import BUCKET, s3_server
 from tests.support.store_server import StoreServer
 from tests.support.store_servers import SERVERS
 
@@ -107,6 +108,30 @@ def test_s3_is_read_by_spark(tmp_path: Path) -> None:
     assert found["shows"] == {"java": True, "events": True}
     assert max(found["requests"][1:]) <= 14  # 4 files, a footer and the columns of each at most
     assert "exchanged for another" in found["exchanged"]["error"]
+
+
+def test_format_tables_are_on_s3(tmp_path: Path) -> None:
+    """Made, filled, read and overwritten by Spark's own sources with the options of the catalog."""
+    with s3_server() as server:
+        hadoop = {
+            "fs.s3a.endpoint": server.url,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": "key",
+            "fs.s3a.secret.key": "of-the-server",
+        }
+        try:
+            jars = hadoop_aws_jars()
+            with rest_server(f"s3a://{BUCKET}/rest", more_jars=jars, hadoop=hadoop) as rest:
+                given = [os.pathsep.join(jars), str(tmp_path), server.url, json.dumps(rest.options())]
+                program = [sys.executable, "-X", "faulthandler", "-m", "tests.spark.s3a_program", *given]
+                done = run_program(program, tmp_path, {**os.environ, "PYTHONPATH": str(ROOT)})
+        except (OSError, RuntimeError) as error:
+            absent(f"hadoop-aws or Java's REST server ({error})")
+    assert done.code == 0, done.err[-3000:]
+    after = [[[1, "a", 1], [2, "b", 2]], [[3, "é"]], [[1, "a", 1], [3, "é", 2]]]
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found == dict.fromkeys(("csv", "json", "orc", "parquet"), after)
 
 
 @pytest.mark.parametrize("store", ["gcs", "azure", "oss"])
