@@ -391,6 +391,7 @@ def catalog() -> None:
     own.refreshTable("lake.shop.t")
     equal(own.isCached("lake.shop.t"), False)
     fails(paimon_spark.UnsupportedError, ".cache()", lambda: own.cacheTable("lake.shop.t"))
+    own.uncacheTable("lake.shop.t")
     equal("theirs" in {table.name for table in own.listTables()}, True)
     schema = spark.table("lake.shop.t").schema
     own.createTable("lake.shop.made", source="paimon", schema=schema, description="by 'hand'")

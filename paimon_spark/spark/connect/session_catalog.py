@@ -311,7 +311,7 @@ _ANSWERS: Mapping[str, _Answer] = {
     "createTable": _create_table,
     "refreshTable": _of_table(lambda _context, _name: None),
     "cacheTable": _refuse_cache,
-    "uncacheTable": _refuse_cache,
+    "uncacheTable": _of_table(lambda _context, _name: None),  # nothing is cached
     "isCached": _of_table(lambda _context, _name: False),
     "dropTable": _drop_table,
     "createDatabase": _create_database,
