@@ -264,8 +264,42 @@ def main() -> None:
     print("done")
 
 
+HOW = ["inner", "inner", "left", "right", "full", "semi", "anti", "cross"]
+
+
+def joined(rng: Random) -> Any:
+    """A join, perhaps with a third table, under conditions on its sides."""
+    one, two = base(rng).alias("t"), base(rng).alias("o")
+    one = one.where("t.v < 3") if rng.random() < 0.3 else one
+    frame = one.join(two, on(rng, one, two), rng.choice(HOW))
+    if rng.random() < 0.3:
+        three = spark.table(NAME).withColumnRenamed("v", "w") if rng.random() < 0.3 else base(rng).alias("p")
+        frame = frame.join(three, sf.col("t.id") == three["id"], rng.choice(HOW))
+    for _ in range(rng.randrange(1, 3)):
+        frame = frame.where(sided(rng, one, two))
+    return rng.choice([frame, frame.select("t.id", "t.k"), frame.select("t.id", sf.col("o.k"), "o.v")])
+
+
+def on(rng: Random, one: Any, two: Any) -> Any:
+    """The condition of a join."""
+    both = rng.choice([one["id"] == two["id"], sf.expr("t.id = o.id"), sf.col("t.v") == sf.col("o.id")])
+    return rng.choice(["id", ["id", "k"], both, both & sided(rng, one, two)])
+
+
+def sided(rng: Random, one: Any, two: Any) -> Any:
+    """A condition on a side."""
+    if rng.random() < 0.4:
+        return sf.expr(where(rng, ["t.", "o."]))
+    side, other = rng.choice([(one, "t."), (two, "o.")]), rng.choice(["id", "k", "v"])
+    column = side[0][other] if rng.random() < 0.5 else sf.col(side[1] + other)
+    return rng.choice([column.isNull(), column.isNotNull(), column == rng.choice(VALUES[other]), column.isin(1, 5)])
+
+
 def built(rng: Random) -> Callable[[], Any]:
     """A DataFrame."""
+    if rng.random() < 0.4:
+        frame = joined(rng)
+        return lambda: frame
     frame = base(rng)
     for _ in range(rng.randrange(3)):
         frame = step(rng, frame)

@@ -42,6 +42,7 @@ from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
+    from paimon_spark.spark.pushdown.comparisons import Condition
     from paimon_spark.spark.statements.query_trees import Comparison
     from paimon_spark.spec.data_types import DataField
 
@@ -158,12 +159,15 @@ class _PushDown:
     pruned: list[str] = field(default_factory=list)
     """Paths of loads that have fewer columns now."""
 
-    def visit(self, relation: Any, comparisons: Sequence[Comparison], *, is_cut: bool) -> None:
+    def visit(
+        self, relation: Any, comparisons: Sequence[Comparison], above: Sequence[Condition] = (), *, is_cut: bool
+    ) -> None:
         """Go down to the loads.
 
         Args:
             relation: a part of the plan.
             comparisons: what each of its rows must pass, or nothing above uses it.
+            above: the same as conditions, for the sides of a join.
             is_cut: whether what is above uses those columns only that the plan names.
         """
         kind = relation.WhichOneof("rel_type")
@@ -178,18 +182,23 @@ class _PushDown:
             self._visit_text(own, comparisons)
             return
         passed: tuple[Comparison, ...] = ()
+        conditions: tuple[Condition, ...] = ()
+        if kind in ("filter", "join"):
+            from paimon_spark.spark.pushdown import comparisons as said  # sqlglot, which `register` spares
         if kind == "filter":
-            from paimon_spark.spark.pushdown.comparisons import comparisons_of  # sqlglot, which `register` spares
-
-            passed = (*comparisons, *comparisons_of(own.condition, _names_of(own.input)))
+            passed = (*comparisons, *said.comparisons_of(own.condition, said.names_of(own.input)))
+            conditions = (*above, (own.condition, True))
         elif kind == "subquery_alias":
             passed = tuple(comparisons)
         below = kind in ("project", "aggregate") or (is_cut and kind in _PASSING)
-        inputs = [getattr(own, name) for name in ("input", "left", "right") if _has(own, name)]
-        for one in inputs:
-            self.visit(one, passed, is_cut=below)
+        inputs = {name: getattr(own, name) for name in ("input", "left", "right") if _has(own, name)}
+        for name, one in inputs.items():
+            if kind == "join":
+                conditions = said.conditions_of_side(own, name, above)
+                passed = tuple(said.comparisons_of_side(own, name, conditions))
+            self.visit(one, passed, conditions, is_cut=below)
         for one in _relations_below(own):
-            if not any(one is known for known in inputs):
+            if not any(one is known for known in inputs.values()):
                 self.visit(one, (), is_cut=False)
 
     def _visit_text(self, query: Any, comparisons: Sequence[Comparison]) -> None:
@@ -226,6 +235,8 @@ class _PushDown:
             return
         from paimon_spark.spark.statements.query_trees import filter_option  # sqlglot, as above
 
+        if COLUMNS in own:  # a name may be a column of a join's other side
+            comparisons = [one for one in comparisons if not one.is_exact]
         compared = [one for one in fields if not isinstance(one.type, CharType)]  # Spark pads no literals here
         name = own.get(FILTER, FILTER)
         given = load.options.get(name, "")
@@ -260,14 +271,6 @@ def _path(load: Any) -> str:
 
 def _has(message: Any, name: str) -> bool:
     return name in message.DESCRIPTOR.fields_by_name and message.HasField(name)
-
-
-def _names_of(relation: Any) -> tuple[str, ...]:
-    """What may qualify the columns of rows below a filter."""
-    while (kind := relation.WhichOneof("rel_type")) == "filter":
-        relation = relation.filter.input
-    alias = relation.subquery_alias if kind == "subquery_alias" else None
-    return () if alias is None else (*alias.qualifier, alias.alias)
 
 
 def _relations_below(message: Any) -> Iterator[Any]:

@@ -416,6 +416,8 @@ class Comparison:
     operator: str
     """One of = <> < <= > >= IN BETWEEN, IS NULL and IS NOT NULL."""
     values: tuple[Value, ...]
+    is_exact: bool = False
+    """Whether only a column is meant whose name is written alike; another relation may have one of other case."""
 
 
 def filter_option(comparisons: Iterable[Comparison], fields: Sequence[t.DataField]) -> str | None:
@@ -426,7 +428,7 @@ def filter_option(comparisons: Iterable[Comparison], fields: Sequence[t.DataFiel
 
 def _text(comparison: Comparison, fields: Sequence[t.DataField]) -> str | None:
     found = [field for field in fields if field.name.lower() == comparison.column.lower()]
-    if len(found) != 1:
+    if len(found) != 1 or (comparison.is_exact and found[0].name != comparison.column):
         return None
     column = quoted_name(found[0].name)
     if not comparison.values:
