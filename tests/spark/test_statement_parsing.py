@@ -54,6 +54,11 @@ LEFT_TO_THE_READER = {
     "SELECT 1 FROM u LEFT ANTI JOIN t ON t.n = 1 AND u.n = 2 WHERE ok = TRUE": "(`n` = 1)",
     "SELECT 1 FROM t ANTI JOIN u ON t.n = 1 WHERE ok = TRUE": "(`ok` = TRUE)",
     "SELECT 1 FROM u JOIN t ON n = 1 NATURAL JOIN v": None,
+    "SELECT 1 FROM t JOIN u USING (N) WHERE n = 1 AND ok = TRUE": "(`n` = 1) AND (`ok` = TRUE)",
+    "SELECT 1 FROM u JOIN t USING (N) WHERE n = 1 AND ok = TRUE": "(`ok` = TRUE)",
+    "SELECT 1 FROM u LEFT JOIN t USING (n) WHERE n = 1 AND t.n = 2": "(`n` = 2)",
+    "SELECT 1 FROM t RIGHT JOIN u USING (n) WHERE n = 1": None,
+    "SELECT 1 FROM t FULL JOIN u USING (n) WHERE n = 1": None,
     "SELECT 1 FROM (SELECT n AS a, name AS n, ok FROM t x WHERE x.ok = TRUE) y WHERE y.a = 1 AND n = 'b'": (
         "(`ok` = TRUE) AND (`n` = 1) AND (`Name` = 'b')"
     ),

@@ -231,10 +231,21 @@ def _comparisons(node: Any, given: Sequence[Comparison]) -> Iterator[Comparison]
     if select is None:
         return
     own = tuple(name.lower() for name in ((node.alias,) if node.alias else _qualifier(node, "this")))
+    others = _columns_of_others(select, node.parent)
     for comparison, qualifier, keeps_nulls in _conditions(select, node.parent, given):
-        is_own = own[-len(qualifier) :] == tuple(map(str.lower, qualifier)) if qualifier else True
+        named_so = own[-len(qualifier) :] == tuple(map(str.lower, qualifier))
+        is_own = named_so if qualifier else comparison.column.lower() not in others
         if is_own and (keeps_nulls or comparison.operator != "IS NULL"):
             yield comparison  # a name without a table is of this one, if it has such a column, or ambiguous
+
+
+def _columns_of_others(select: Any, clause: Any) -> set[str]:
+    """Names of columns of USING that mean the column of another table, whose type may be another."""
+    found = set[str]()
+    for join in select.args.get("joins") or []:
+        if not isinstance(clause, exp.From) or _side(join) not in ("", "LEFT"):
+            found.update(column.name.lower() for column in join.args.get("using") or [])
+    return found
 
 
 def _conditions(
