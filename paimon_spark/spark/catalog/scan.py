@@ -408,7 +408,8 @@ class ScanProxy(BasicScanProxy):
         """The scan that a builder or another scan answers."""
         scan = cls(asked.gateway, name, plan, pushed)
         scan.names_errors = asked.names_errors
-        scan._by_bucket = isinstance(asked, ScanProxy) and asked._by_bucket
+        if isinstance(asked, ScanProxy):
+            scan._by_bucket, scan._is_part = asked._by_bucket, asked._is_part
         return scan
 
     def answers(self) -> dict[str, Value]:
@@ -419,7 +420,7 @@ class ScanProxy(BasicScanProxy):
             **_supported_metrics(self.gateway),
             "bucketKey": bucket_key(self.plan),
             "filterAttributes": ["references", [] if self._is_part else self._filterable()],
-            **({"parts": None} if self._is_part else {}),
+            **({} if self._may_be_cut() else {"parts": None}),
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
             "reflectsFullyPushedDownFilters": True,
@@ -449,7 +450,12 @@ class ScanProxy(BasicScanProxy):
             return Reply(None, once=True)
         self._native = True
         keys = self.plan.table.schema.partition_keys
-        return Reply({"partition columns": sum(name in keys for name in self.plan.struct.names)}, once=True)
+        answer = {"partition columns": sum(name in keys for name in self.plan.struct.names)}
+        return Reply(answer, once=True, remember={"parts": None})
+
+    def _may_be_cut(self) -> bool:
+        plan = self.plan
+        return plan.table.schema.kind.is_keyed and plan.limit is None and plan.view is ROWS and not self._is_part
 
     def _asked_parts(self, question: Question) -> Reply:
         """Two scans, of which Spark's Parquet reader reads one, where ours would read all files."""
