@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
@@ -270,10 +270,8 @@ def _load(
     chosen = branch or dynamic.get("branch") or name.branch
     by_name = not (branch or "branch" in dynamic or name.names_branch)
 
-    def look() -> _Opened:
-        return _look(dynamic, name.root, chosen, by_name, file_io)
-
-    opened = kept(cache, name.root, (chosen, by_name), look, _Opened.places)
+    look = partial(_look, dynamic, name.root, chosen, by_name, file_io)
+    opened = look() if cache is None else kept(cache, name.root, (chosen, by_name), look, _Opened.places)
     root, chosen, io, schemas, schema = opened.root, opened.branch, opened.file_io, opened.schemas, opened.schema
     if OPENED_AT in dynamic:
         if not dynamic[OPENED_AT].isdecimal():
