@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.read.file_read import passed_over
@@ -18,7 +19,7 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paimon_spark.read.plan import ReadPlan
     from paimon_spark.table.table import FileStoreTable
@@ -54,7 +55,8 @@ def holds_plain_rows(plan: ReadPlan, *, filtered: bool = False) -> bool:
 
     A plan without files has no such rows. Arguments: those of `plain_splits`.
     """
-    return bool(plan.splits) and len(plain_splits(plan, filtered=filtered)) == len(plan.splits)
+    is_plain = _test_of(plan, filtered=filtered, overlap=True)
+    return bool(plan.splits) and all(map(is_plain, plan.splits))
 
 
 def plain_splits(plan: ReadPlan, *, filtered: bool = False, overlap: bool = True) -> list[DataSplit]:
@@ -69,29 +71,33 @@ def plain_splits(plan: ReadPlan, *, filtered: bool = False, overlap: bool = True
         filtered: the reader leaves out rows at positions that it gets: those in deletion vectors.
         overlap: and those of files that overlap which `superseded_rows` finds.
     """
-    if plan.read not in (read_split, read_streamed) or not plan.splits or passed_over(plan.table):
-        return []
+    return list(filter(_test_of(plan, filtered=filtered, overlap=overlap), plan.splits))
+
+
+def _test_of(plan: ReadPlan, *, filtered: bool, overlap: bool) -> Callable[[DataSplit], bool]:
+    """What tells plain splits of a plan from others. Schemas of files are looked up for splits that may be plain."""
+    if plan.read not in (read_split, read_streamed) or passed_over(plan.table):
+        return _never
     keys = set(plan.table.schema.partition_keys)
     if not all(
         isinstance(field.type, PARTITION_TYPES) if field.name in keys else _is_plain_type(field.type)
         for field in plan.fields
     ):
-        return []
+        return _never
     if plan.table.schema.kind.has_data_evolution and not all(split.raw_convertible for split in plan.splits):
-        return []
+        return _never
     has_keys = plan.table.schema.kind.is_keyed
     merged = filtered and overlap and has_keys and plan.table.options.one_row_wins
     columns = [field for field in plan.fields if field.name not in keys]
-    same = {
-        schema_id: _same_columns(plan.table, schema_id, columns)
-        for schema_id in {file.schema_id for split in plan.splits for file in split.files}
-    }
-    return [
-        split
-        for split in plan.splits
-        if _is_plain_split(split, has_keys=has_keys, filtered=filtered, overlap=merged)
-        and all(same[file.schema_id] for file in split.files)
-    ]
+    has_columns = cache(lambda schema_id: _same_columns(plan.table, schema_id, columns))
+    return lambda split: (
+        _is_plain_split(split, has_keys=has_keys, filtered=filtered, overlap=merged)
+        and all(has_columns(file.schema_id) for file in split.files)
+    )
+
+
+def _never(_split: DataSplit) -> bool:
+    return False
 
 
 def merged_splits(plan: ReadPlan) -> list[DataSplit]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
@@ -61,10 +61,10 @@ class _Kept:
 _KEPT: Final = _Kept()
 
 
-InTasks = Callable[
-    ["FileStoreTable", Sequence[DataSplit], Callable[["FileStoreTable", DataSplit], list[tuple[str, "Bits"]]]],
-    Iterable[list[tuple[str, "Bits"]]],
-]
+Found = list[tuple[str, "Bits"]]
+"""Files by their paths, and a bit for each row, set where it is left out."""
+Find = Callable[["FileStoreTable", DataSplit], Found]
+InTasks = Callable[["FileStoreTable", Sequence[DataSplit], Find], Sequence[Found]]
 """Calls a function with each split in tasks of a job, and returns what it returns, in the order of the splits."""
 
 
@@ -97,23 +97,29 @@ def superseded_rows(
 
 
 def _found_in_tasks(table: FileStoreTable, splits: Sequence[DataSplit], in_tasks: InTasks) -> dict[str, Bits]:
-    found: dict[str, Bits] = {}
-    sections = [list(_overlapping(table, split)) for split in splits]
-    kept = [[_KEPT.get(_key(table, runs)) for runs in each] for each in sections]
-    open_ones = [at for at, bits in enumerate(kept) if any(part is None for part in bits)]
-    answers = in_tasks(table, [splits[at] for at in open_ones], _in_one_task) if open_ones else ()
-    for at, answer in zip(open_ones, answers, strict=True):
-        of_file = dict(answer)
-        kept[at] = [[of_file[file.path] for run in runs for file in run] for runs in sections[at]]
-    for each, all_bits in zip(sections, kept, strict=True):
-        for runs, bits in zip(each, all_bits, strict=True):
-            assert bits is not None
-            _KEPT.put(_key(table, runs), bits)
-            found.update(zip((file.path for run in runs for file in run), bits, strict=True))
+    kept = [_kept_of_split(table, split) for split in splits]
+    open_splits = [split for split, known in zip(splits, kept, strict=True) if known is None]
+    found = dict(chain.from_iterable(known for known in kept if known is not None))
+    answers = in_tasks(table, open_splits, _in_one_task) if open_splits else ()
+    for split, answer in zip(open_splits, answers, strict=True):
+        found.update(answer)
+        for runs in _overlapping(table, split):
+            _KEPT.put(_key(table, runs), [found[file.path] for run in runs for file in run])
     return found
 
 
-def _in_one_task(table: FileStoreTable, split: DataSplit) -> list[tuple[str, Bits]]:
+def _kept_of_split(table: FileStoreTable, split: DataSplit) -> Found | None:
+    """What is known of all sections of a split; None where a task has to look at it."""
+    found: Found = []
+    for runs in _overlapping(table, split):
+        bits = _KEPT.get(_key(table, runs))
+        if bits is None:
+            return None
+        found += _by_file(runs, bits)
+    return found
+
+
+def _in_one_task(table: FileStoreTable, split: DataSplit) -> Found:
     return _of_split(table, split, table.options.value("read.merge.memory-budget"))
 
 
@@ -159,12 +165,13 @@ def _has_key_twice(keys_alone: FileStoreTable, split: DataSplit, budget: int) ->
     return False
 
 
-def _of_split(table: FileStoreTable, split: DataSplit, budget: int) -> list[tuple[str, Bits]]:
-    found: list[tuple[str, Bits]] = []
-    for runs in _overlapping(table, split):
-        files = [file for run in runs for file in run]
-        found += zip((file.path for file in files), _of_section(table, split, runs, budget), strict=True)
-    return found
+def _of_split(table: FileStoreTable, split: DataSplit, budget: int) -> Found:
+    sections = _overlapping(table, split)
+    return [each for runs in sections for each in _by_file(runs, _of_section(table, split, runs, budget))]
+
+
+def _by_file(runs: Runs, bits: Sequence[Bits]) -> Iterator[tuple[str, Bits]]:
+    return zip((file.path for run in runs for file in run), bits, strict=True)
 
 
 def _overlapping(table: FileStoreTable, split: DataSplit) -> Iterator[Runs]:

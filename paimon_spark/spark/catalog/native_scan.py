@@ -311,7 +311,7 @@ def native_part(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -
     Returns:
         Two scans, which have each split once; None where Spark's reader would read few rows.
     """
-    if scan.limit is not None or not scan.plan.splits or is_native(gateway, scan, settings):
+    if scan.limit is not None or scan.has_plain_rows:
         return None
     plain = plain_splits(scan.plan, filtered=True, overlap=False)
     rows = sum(split.row_count for split in plain)

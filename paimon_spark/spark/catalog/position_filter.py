@@ -9,7 +9,7 @@ large, our reader masks file by file; where a merge of all keys would take longe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
+    from paimon_spark.read.superseded_rows import Find, Found
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
     from paimon_spark.spark.source.reader import PaimonReader
-    from paimon_spark.spec.deletion_vector import Bits
     from paimon_spark.table.table import FileStoreTable
 
 POSITION: Final = StructField("_tmp_metadata_row_index", LongType(), True)
@@ -54,8 +54,6 @@ _MOST_FAR_ROWS: Final = 1 << 22
 _WORD_BYTES: Final = 8
 
 
-Found = list[tuple[str, "Bits"]]
-Find = Callable[["FileStoreTable", "DataSplit"], Found]
 PositionFilter = Mapping[str, bytes]
 """The rows of a scan's files that are left out: by the path of a file its `BITS`. Of a file without, all rows stay."""
 

@@ -17,7 +17,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /**
- * An optimizer rule: a scan that our reader would read becomes a union of files for Spark's Parquet reader and the rest.
+ * An optimizer rule: a scan that our reader would read becomes a union: Spark's Parquet reader reads some files, ours
+ * the rest.
  *
  * The scan says whether it is worth it (`native_part`). Filters and projections above go into both sides, so that each
  * is compiled with its scan. A scan that a join prunes while it runs stays whole: it looks for its files once more.
@@ -27,8 +28,11 @@ public final class PaimonNativeParts extends Rule {
         Set whole = Collections.newSetFromMap(new IdentityHashMap());
         collect(plan, false, whole);
         TreeNode cut = plan.transformUp(new Scans(whole));
-        return cut == plan ? plan
-            : PushPredicateThroughNonJoin$.MODULE$.apply(PushProjectionThroughUnion$.MODULE$.apply((LogicalPlan) (Object) cut));
+        if (cut == plan) {
+            return plan;
+        }
+        return PushPredicateThroughNonJoin$.MODULE$.apply(
+            PushProjectionThroughUnion$.MODULE$.apply((LogicalPlan) (Object) cut));
     }
 
     /** The scans below filters that a join fills while it runs. */
@@ -37,7 +41,8 @@ public final class PaimonNativeParts extends Rule {
             whole.add(((DataSourceV2ScanRelation) (Object) node).scan());
         }
         boolean passes = node instanceof Filter || node instanceof Project;
-        boolean below = passes && (pruned || node instanceof Filter && prunes((TreeNode) ((Filter) (Object) node).condition()));
+        boolean below = passes
+            && (pruned || node instanceof Filter && prunes((TreeNode) ((Filter) (Object) node).condition()));
         List children = PaimonVariantPaths.list(node.children());
         for (int at = 0; at < children.size(); at++) {
             collect((TreeNode) children.get(at), below, whole);

@@ -3,7 +3,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
-import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -30,9 +29,9 @@ import scala.collection.immutable.Seq;
 /**
  * An optimizer rule: rows at the positions of a bit set are filtered out of what Spark's Parquet reader gives.
  *
- * A scan of ours says whether rows of its files are deleted (`position_filter.py`). Its batch has then two more columns:
- * a row's position in its file, and the bits of the file; null where none is set. Everything that reaches executors is
- * Spark's own.
+ * A scan of ours says whether rows of its files are deleted (`position_filter.py`). Its batch has then two more
+ * columns: a row's position in its file, and the bits of the file; null where none is set. Everything that reaches
+ * executors is Spark's own.
  */
 public final class PaimonPositionFilters extends Rule {
     private static final String POSITION = "_tmp_metadata_row_index";
@@ -62,7 +61,7 @@ public final class PaimonPositionFilters extends Rule {
         if (!(scan instanceof Supplier) || !java.lang.reflect.Proxy.isProxyClass(scan.getClass())) {
             return null;
         }
-        List columns = list(relation.output());
+        List columns = PaimonVariantPaths.list(relation.output());
         if (!columns.isEmpty() && ((AttributeReference) columns.get(columns.size() - 1)).name().equals(BITS)) {
             return null;
         }
@@ -70,7 +69,7 @@ public final class PaimonPositionFilters extends Rule {
     }
 
     private static LogicalPlan filtered(DataSourceV2ScanRelation relation, Map answer) {
-        List columns = list(relation.output());
+        List columns = PaimonVariantPaths.list(relation.output());
         AttributeReference position = column(POSITION, DataTypes.LongType);
         AttributeReference bits = column(BITS, DataTypes.BinaryType);
         List all = new ArrayList(columns);
@@ -78,44 +77,22 @@ public final class PaimonPositionFilters extends Rule {
         all.add(bits);
         Expression at = (Expression) (Object) Cast$.MODULE$.apply(position, DataTypes.IntegerType, false);
         Expression offset = new Literal(Long.valueOf(Platform.BYTE_ARRAY_OFFSET), DataTypes.LongType);
-        Seq none = seq(new ArrayList());
+        Seq arguments = PaimonVariantPaths.seq(Arrays.asList(new Object[] {bits, offset, at}));
         Expression left = new StaticInvoke(
-            BitSetMethods.class, DataTypes.BooleanType, "isSet", seq(Arrays.asList(new Object[] {bits, offset, at})),
-            none, true, true, true, Option.apply(null));
+            BitSetMethods.class, DataTypes.BooleanType, "isSet", arguments, none(), true, true, true,
+            Option.apply(null));
         Expression kept = new Or(new IsNull(bits), new Not(left));
-        Filter filter = new Filter(kept, (LogicalPlan) (Object) with(relation, seq(all)));
+        Object read = PaimonVariantPaths.with(relation, "output", PaimonVariantPaths.seq(all));
+        Filter filter = new Filter(kept, (LogicalPlan) read);
         return (LogicalPlan) (Object) new Project(relation.output(), (LogicalPlan) (Object) filter);
     }
 
     private static AttributeReference column(String name, DataType type) {
         return new AttributeReference(
-            name, type, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
+            name, type, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), none());
     }
 
-    /** The relation with other columns; what else it is made of differs between versions. */
-    private static Object with(DataSourceV2ScanRelation relation, Seq output) {
-        try {
-            Object[] parts = new Object[relation.productArity()];
-            for (int at = 0; at < parts.length; at++) {
-                boolean columns = relation.productElementName(at).equals("output");
-                parts[at] = columns ? output : relation.productElement(at);
-            }
-            return relation.getClass().getConstructors()[0].newInstance(parts);
-        } catch (Exception error) {
-            throw new IllegalStateException(error);
-        }
-    }
-
-    private static Seq seq(List values) {
-        return PythonUtils.toSeq(values).toList();
-    }
-
-    private static List list(Object sequence) {
-        List found = new ArrayList();
-        scala.collection.Iterator all = ((scala.collection.Iterable) sequence).iterator();
-        while (all.hasNext()) {
-            found.add(all.next());
-        }
-        return found;
+    private static Seq none() {
+        return PaimonVariantPaths.seq(new ArrayList());
     }
 }
