@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import class_archive, seeds
-from tests.support.selection import by_length, choose_quick, lengths
+from tests.support.selection import by_length, choose_part, choose_quick, lengths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="the short tests, one of each function: under 3 minutes on two cores"
     )
+    parser.addoption(
+        "--part", action="store_true", help="a third of the cases of each long test function, other ones each day"
+    )
     parser.addoption("--every-store-case", action="store_true", help="all acceptance cases on each store: 40 minutes")
 
 
@@ -47,6 +50,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seconds = lengths()
     if config.getoption("--quick"):
         config.hook.pytest_deselected(items=choose_quick(items, seconds))
+    elif config.getoption("--part"):
+        config.hook.pytest_deselected(items=choose_part(items, seconds, seeds.RUN))
     by_length(items, seconds)
 
 

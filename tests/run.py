@@ -2,8 +2,9 @@
 
 Stdlib only. Makes `.venv`, installs the package into it, makes the environments of the peers and the archive of Spark's
 classes (`tests/support/class_archive.py`), then runs ruff, mypy and pytest, whose tests up to four processes share.
-Arguments go to pytest (`python3 tests/run.py tests/spec -x`; `-n 0` for one process). Every step that fails is named at
-the end; the exit code says whether there was one.
+Every step that fails is named at the end; the exit code says whether there was one. Of test functions with many cases
+that take long, a run takes a third of the cases, each day other ones; `--all` takes all. Other arguments go to pytest,
+which then runs every case of what they name (`python3 tests/run.py tests/spec -x`; `-n 0` for one process).
 
 `python3 tests/run.py --quick` is for the loop of a person at work: the short tests, one of each function, no peers, no
 JVM but a Spark session in each of two processes.
@@ -111,6 +112,7 @@ def main(arguments: list[str]) -> int:
         help="try this version only",
         choices=[*make_environments.OLDER_SPARKS, NEWEST_SPARK],
     )
+    parser.add_argument("--all", action="store_true", help="every case of every test")
     parser.add_argument("--coverage", action="store_true", help="measure which lines run")
     ours, pytest_arguments = parser.parse_known_args(arguments)
     check_machine()
@@ -120,6 +122,8 @@ def main(arguments: list[str]) -> int:
         pytest_arguments = older_spark(ours.spark) + pytest_arguments
     elif "--quick" not in pytest_arguments:
         make_environments.main([])
+    if not pytest_arguments and not ours.all:
+        pytest_arguments = ["--part"]
     if ours.coverage:
         pytest_arguments = ["--cov", "--cov-report=term", *pytest_arguments]
     if ours.spark in (None, NEWEST_SPARK):  # an older Spark has other classes

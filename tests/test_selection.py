@@ -9,7 +9,7 @@ import pytest
 
 from tests.run import processes
 from tests.support import seeds
-from tests.support.selection import by_length, choose_quick, lengths, lengths_of_run
+from tests.support.selection import by_length, choose_part, choose_quick, lengths, lengths_of_run
 
 TESTS = Path(__file__).resolve().parent
 
@@ -78,6 +78,27 @@ def test_a_quick_run_has_no_long_function_but_the_shortest_of_its_file() -> None
     assert [item.nodeid for item in left_out] == ["a.py::long", "b.py::longer", "c.py::too_long"]
 
 
+@pytest.mark.parametrize("count", [3, 4, 8])
+def test_three_days_in_part_run_each_case_once(count: int) -> None:
+    names = [f"a.py::long[{number}]" for number in range(count)]
+    seconds = {"a.py::long[]": 60.0, "a.py::short[]": 1.0}
+    ran: list[str] = []
+    for day in range(20261128, 20261131):
+        items: list[Any] = [*map(Item, names), Item("a.py::short[1]"), Item("a.py::other")]
+        left_out = choose_part(items, seconds, day)
+        assert len(items) + len(left_out) == count + 2
+        assert [item.nodeid for item in items[-2:]] == ["a.py::short[1]", "a.py::other"]
+        assert len(items) - 2 in (count // 3, count // 3 + 1)
+        ran += [item.nodeid for item in items[:-2]]
+    assert sorted(ran) == sorted(names)
+
+
+def test_a_run_in_part_takes_a_case_of_each_function() -> None:
+    items: list[Any] = [Item("a.py::long[1]"), Item("a.py::long[2]")]
+    choose_part(items, {"a.py::long[]": 60.0}, 0)
+    assert len(items) == 1
+
+
 def test_the_longest_files_go_first_then_those_with_spark() -> None:
     ordered = ["tests/a/test_longest.py::t", "tests/spark/test_long.py::t", "tests/spark/test_c.py::t", "tests/b.py::t"]
     items: list[Any] = [Item(nodeid) for nodeid in reversed(ordered)]
@@ -94,6 +115,7 @@ def test_files_whose_lengths_are_known_exist() -> None:
 def test_lengths_are_those_of_the_shortest_case_and_of_the_whole_file(tmp_path: Path) -> None:
     report = tmp_path / "junit.xml"
     cases = [("tests.a.test_x", "test_y[1]", 30), ("tests.a.test_x", "test_y[2]", 2), ("tests.b.TestZ", "test_z", 1.5)]
+    cases += [("tests.d", f"test_w[{number}]", 4) for number in range(3)]
     rows = "".join(f'<testcase classname="{suite}" name="{name}" time="{time}"/>' for suite, name, time in cases)
     report.write_text(
         f'<testsuites><testsuite>{rows}<testcase classname="tests.c" name="t" time="0.1"/></testsuite></testsuites>'
@@ -102,6 +124,8 @@ def test_lengths_are_those_of_the_shortest_case_and_of_the_whole_file(tmp_path: 
         "tests/a/test_x.py": 32,
         "tests/a/test_x.py::test_y": 2,
         "tests/b.py::TestZ::test_z": 1.5,
+        "tests/d.py::test_w": 4,
+        "tests/d.py::test_w[]": 12,
     }
 
 

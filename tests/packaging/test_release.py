@@ -61,6 +61,8 @@ def test_the_hosted_ci_runs_every_python_on_every_spark_by_the_command_of_ci() -
     assert job["strategy"]["matrix"] == {"python": pythons, "spark": [*OLDER_SPARKS, run.NEWEST_SPARK]}
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run --spark ${{ matrix.spark }}"]
     assert text(".ci/run").rstrip().endswith('exec python3 tests/run.py "$@"')
+    nightly = yaml.safe_load(text(".github/workflows/all.yml"))["jobs"]["all"]["steps"]
+    assert [step["run"] for step in nightly if "run" in step] == [".ci/run --all"]
 
 
 def test_a_tag_that_is_not_the_version_is_not_released() -> None:

@@ -1,8 +1,12 @@
 """Which tests a run takes, and in which order.
 
-`lengths.csv` has the seconds of a whole run: of files that take long, and of test functions whose shortest case does.
-Long files go first, so that processes that share the tests end together. `--quick` is for the loop of a person at work:
-one test of each short test function that is not `thorough`, no JVM but a Spark session in each of two processes.
+`lengths.csv` has the seconds of a whole run: of files that take long, of test functions whose shortest case does, and
+(as `name[]`) of all cases of a function that has several. Long files go first, so that processes that share the tests
+end together.
+
+`--quick` is for the loop of a person at work: one test of each short test function that is not `thorough`, no JVM but a
+Spark session in each of two processes. `--part` is a run of all tests in less time: of a function whose cases together
+take long it takes a third, and each case on every third day.
 
 `python -m tests.support.selection JUNIT_XML` writes `lengths.csv` anew from the report of a whole run.
 """
@@ -12,6 +16,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,10 +31,14 @@ _LONG_FILE_SECONDS = 20
 _LONG_TEST_SECONDS = 0.5
 _LONGEST_QUICK_SECONDS = 3
 """Of a file whose tests are all long a quick run takes the shortest, if it is no longer than this."""
+_LONG_CASES_SECONDS = 8
+"""Of a function whose cases together take longer a run in part takes some of them."""
+_PARTS = 3
+"""In so many days each case runs once."""
 
 
 def lengths() -> dict[str, float]:
-    """Seconds of long files and of long test functions, by the name that pytest gives them without parameters."""
+    """Seconds of long files and test functions, by pytest's names without parameters; of all cases with `[]`."""
     with LENGTHS.open(encoding="utf-8", newline="") as file:
         return {name: float(seconds) for name, seconds in csv.reader(file)}
 
@@ -37,15 +46,17 @@ def lengths() -> dict[str, float]:
 def lengths_of_run(report: Path) -> dict[str, float]:
     """What `lengths` is to say after a whole run, from its report in JUnit's format."""
     files: dict[str, float] = defaultdict(float)
-    functions: dict[str, float] = {}
+    functions: dict[str, list[float]] = defaultdict(list)
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         module, _, suite = re.fullmatch(r"([\w.]+?)(\.(Test\w+))?", case.attrib["classname"]).groups("")  # type: ignore[union-attr]
         file, seconds = f"{module.replace('.', '/')}.py", float(case.attrib["time"])
         function = "::".join(filter(None, (file, suite, case.attrib["name"].split("[")[0])))
         files[file] += seconds
-        functions[function] = min(seconds, functions.get(function, seconds))
+        functions[function].append(seconds)
     found = {file: seconds for file, seconds in files.items() if seconds >= _LONG_FILE_SECONDS}
-    return found | {name: seconds for name, seconds in functions.items() if seconds >= _LONG_TEST_SECONDS}
+    found |= {name: min(cases) for name, cases in functions.items() if min(cases) >= _LONG_TEST_SECONDS}
+    several = {f"{name}[]": sum(cases) for name, cases in functions.items() if len(cases) >= _PARTS}
+    return found | {name: seconds for name, seconds in several.items() if seconds >= _LONG_CASES_SECONDS}
 
 
 def by_length(items: list[pytest.Item], seconds: Mapping[str, float]) -> None:
@@ -86,6 +97,27 @@ def choose_quick(items: list[pytest.Item], seconds: Mapping[str, float]) -> list
     left_out = [item for item in items if id(item) not in chosen]
     items[:] = [item for item in items if id(item) in chosen]
     return left_out
+
+
+def choose_part(items: list[pytest.Item], seconds: Mapping[str, float], day: int) -> list[pytest.Item]:
+    """A third of the cases of each function whose cases take long; sets `items`, gives those left out.
+
+    Cases are taken in an order that does not follow their parameters, so that each part has some of every kind.
+    """
+    functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        function = item.nodeid.split("[")[0]
+        if seconds.get(f"{function}[]", 0) >= _LONG_CASES_SECONDS:
+            functions[function].append(item)
+    left_out: set[int] = set()
+    for function, cases in functions.items():
+        cases.sort(key=lambda item: (zlib.crc32(item.nodeid.encode()), item.nodeid))
+        first = (day + zlib.crc32(function.encode())) % min(_PARTS, len(cases))
+        taken = {id(item) for item in cases[first::_PARTS]}
+        left_out.update(id(item) for item in cases if id(item) not in taken)
+    gone = [item for item in items if id(item) in left_out]
+    items[:] = [item for item in items if id(item) not in left_out]
+    return gone
 
 
 if __name__ == "__main__":
