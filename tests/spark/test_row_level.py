@@ -395,3 +395,25 @@ def test_a_statement_says_how_many_rows_it_changed(
         f"MERGE INTO {name} t USING {source} ON t.k = s.k WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
     )
     assert [tuple(row) for row in done] == [(2, 0, 1, 1)]
+
+
+def test_the_ui_names_each_job_of_a_change(spark: SparkSession, create: Callable[..., str]) -> None:
+    table = create("k INT, v STRING", key="")
+    spark.sql(f"INSERT INTO {table} SELECT id, 'x' FROM range(150000)")
+    status = spark.sparkContext._jsc.sc().statusStore()  # type: ignore[union-attr]
+
+    def names(statement: str) -> set[str]:
+        before = status.jobsList(None).size()
+        spark.sql(statement)
+        jobs = status.jobsList(None)  # the newest first
+        return {jobs.apply(at).description().getOrElse(None) for at in range(jobs.size() - before)}
+
+    found = f"db.{table}, find files"
+    assert names(f"UPDATE {table} SET v = 'y' WHERE k % 2 = 0") == {
+        f"paimon: update {found}",
+        f"paimon: update db.{table}",
+    }
+    source = "(SELECT id, 'm' v FROM range(1000, 200000))"
+    merge = f"MERGE INTO {table} USING {source} s ON k = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+    assert names(merge) == {f"paimon: merge db.{table}"}
+    assert names(f"DELETE FROM {table} WHERE k % 3 = 0") == {f"paimon: delete {found}", f"paimon: delete db.{table}"}

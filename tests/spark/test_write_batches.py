@@ -111,7 +111,7 @@ def test_batches_of_a_job_in_python_are_small_where_the_session_says_nothing(spa
     answer = t.StructType([t.StructField("rows", t.IntegerType())])
 
     def sizes() -> list[int]:
-        return [row.rows for row in collect_in_arrow(wide, sizes_of_batches, answer)]
+        return [row.rows for row in collect_in_arrow(wide, "sizes", sizes_of_batches, answer)]
 
     assert max(sizes()) <= 17
     assert spark.sparkContext.getLocalProperty(MOST_BYTES) is None

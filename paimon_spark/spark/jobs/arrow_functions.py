@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.util import PythonEvalType
 
-from paimon_spark.spark.jobs.progress import job_property
+from paimon_spark.spark.jobs.progress import job_property, named_jobs
 from paimon_spark.spark.session.cut_frames import cut_batches
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.session.session_settings import is_connect
@@ -43,13 +43,16 @@ def map_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], sche
     return DataFrame(java_frame(rows).mapInArrow(called._jc, False, None), spark)
 
 
-def collect_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], schema: StructType) -> list[Row]:
-    """Run `map_in_arrow`, and return the rows, which are few.
+def collect_in_arrow(
+    rows: DataFrame, what: str, function: Callable[[_Batches], _Batches], schema: StructType
+) -> list[Row]:
+    """Run `map_in_arrow`, and return the rows, which are few; `what` is the name of the jobs, as of `named_jobs`.
 
     A worker holds a batch while the next one comes. So where the session says nothing, on a classic session batches
     have a quarter of the size that Spark gives them.
     """
-    with job_property(rows.sparkSession, MOST_BYTES, str(_BATCH_BYTES)):
+    spark = rows.sparkSession
+    with named_jobs(spark, what), job_property(spark, MOST_BYTES, str(_BATCH_BYTES)):
         return map_in_arrow(rows, function, schema).collect()
 
 

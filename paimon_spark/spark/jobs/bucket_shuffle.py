@@ -83,7 +83,9 @@ def _sample(rows: DataFrame, order: RowOrder) -> pa.Table:
     """Some rows of each task, evenly spread over them."""
     wanted = rows.select(*(sf.col(f"`{name}`") for name in order.columns))
     answer = StructType([StructField("sample", BinaryType(), nullable=False)])
-    samples = [pa.ipc.open_stream(row[0]).read_all() for row in collect_in_arrow(wanted, _sampled, answer)]
+    samples = [
+        pa.ipc.open_stream(row[0]).read_all() for row in collect_in_arrow(wanted, "sample rows", _sampled, answer)
+    ]
     return pa.concat_tables(samples) if samples else pa.table({name: [] for name in order.columns})
 
 

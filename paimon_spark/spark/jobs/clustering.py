@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow
+from paimon_spark.spark.jobs.progress import name_of
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.key_ranges import cut_buckets, most_rows_of_bucket
@@ -146,8 +147,8 @@ def key_ranges(rows: DataFrame, schema: pa.Schema, plan: WritePlan, size: int) -
     mapping = mapping_of(plan, {*of.partition_keys, *of.primary_keys})
     keys = pa.schema([schema.field(name) for name in mapping.data_names])
     chosen = rows.select(*(str(schema.get_field_index(name)) for name in keys.names)).sample(fraction, 1)
-    answer = StructType([StructField("keys", BinaryType(), False)])
-    found = [bytes(row[0]) for row in collect_in_arrow(chosen, partial(_keys, mapping, keys), answer)]
+    answer, what = StructType([StructField("keys", BinaryType(), False)]), f"sample keys of {name_of(plan.table.path)}"
+    found = [bytes(row[0]) for row in collect_in_arrow(chosen, what, partial(_keys, mapping, keys), answer)]
     if not found:
         return None
     sample = pa.concat_tables([pa.ipc.open_stream(part).read_all() for part in found])

@@ -23,6 +23,7 @@ from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, numbered
+from paimon_spark.spark.jobs.progress import name_of
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.special_fields import ROW_ID
@@ -94,7 +95,8 @@ def write_columns(
     tasks = min(number_of_tasks_of(rows.sparkSession, table), len(update.groups))
     starts = update.starts[_even(len(update.groups), _SLICES)]
     assigned = plain.repartition(tasks, _slice_of(sf.col(_ID), starts.tolist())).sortWithinPartitions(_ID)
-    found = collect_in_arrow(assigned, partial(_update_task, update, data_schema), _ANSWER)
+    what = f"update columns of {name_of(table.path)}"
+    found = collect_in_arrow(assigned, what, partial(_update_task, update, data_schema), _ANSWER)
     return [pickle.loads(bytes(row.message)) for row in found]
 
 

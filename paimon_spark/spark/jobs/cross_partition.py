@@ -31,6 +31,7 @@ from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
+from paimon_spark.spark.jobs.progress import name_of
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite, number_of_tasks, run_write
 from paimon_spark.spark.session.pyspark_members import estimated_bytes
 from paimon_spark.spark.session.session_settings import is_connect
@@ -96,7 +97,9 @@ def _counted(
         [StructField("partition", BinaryType()), StructField("bucket", IntegerType()), StructField("rows", LongType())]
     )
     frame = spark.range(0, len(packed), 1, len(packed))
-    for row in collect_in_arrow(frame, partial(_count_keys, table, packed), struct):
+    for row in collect_in_arrow(
+        frame, f"count keys of {name_of(table.path)}", partial(_count_keys, table, packed), struct
+    ):
         yield bytes(row.partition), row.bucket, row.rows
 
 

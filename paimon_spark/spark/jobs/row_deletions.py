@@ -32,6 +32,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_LOC
 from paimon_spark.spark.columns.char_columns import select_stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, numbered
+from paimon_spark.spark.jobs.progress import name_of, named_jobs
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import ReplacedFiles, RowDeletions, planned
@@ -147,7 +148,8 @@ def _locations_of(
     locations = located.select(FILE_PATH, ROW_INDEX)
     batches = rows_at_hand(locations)
     if batches is None:
-        found = [tuple(row) for row in collect_in_arrow(locations, _packed_locations, _FOUND)]
+        what = f"{operation.value.lower()} {name_of(table.path)}, find rows"
+        found = [tuple(row) for row in collect_in_arrow(locations, what, _packed_locations, _FOUND)]
     else:
         packed = (part.columns for part in _packed_locations(batches))
         found = [tuple(value.as_py() for value in row) for columns in packed for row in zip(*columns, strict=True)]
@@ -212,7 +214,9 @@ def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id:
         CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = _hits_by_file(rows_of_files(None).where(HIT))
+    found = _hits_by_file(
+        rows_of_files(None).where(HIT), f"{operation.value.lower()} {name_of(table.path)}, find files"
+    )
     touched = sorted(found)
     if not touched:
         return
@@ -228,9 +232,10 @@ def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id:
     report(RowCounts.deleted(count) if operation is Operation.DELETE else RowCounts.updated(count))
 
 
-def _hits_by_file(hits: DataFrame) -> dict[str, int]:
-    """The number of rows of each file."""
+def _hits_by_file(hits: DataFrame, what: str) -> dict[str, int]:
+    """The number of rows of each file, by jobs of this name."""
     batches = rows_at_hand(hits.select(FILE_PATH))
     if batches is None:
-        return {row[0]: row[1] for row in hits.groupBy(FILE_PATH).agg(sf.count(sf.lit(1))).collect()}
+        with named_jobs(hits.sparkSession, what):
+            return {row[0]: row[1] for row in hits.groupBy(FILE_PATH).agg(sf.count(sf.lit(1))).collect()}
     return Counter(path for batch in batches for path in batch.column(0).to_pylist())

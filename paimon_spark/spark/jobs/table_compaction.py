@@ -48,7 +48,7 @@ from paimon_spark.spark.jobs.compact_job import (
     shared_out,
 )
 from paimon_spark.spark.jobs.postponed import take_in_postponed
-from paimon_spark.spark.jobs.progress import name_of, named_jobs, shown_progress
+from paimon_spark.spark.jobs.progress import name_of, shown_progress
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.sql_text import NamePatterns
@@ -143,9 +143,8 @@ def _sort(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[SortedR
     numbers = spark.range(0, len(work), 1, len(work))
     sent = map_in_arrow(numbers, partial(_send, table, rewrites, work, firsts, targets_of(tasks)), _SENT)
     assigned = sent.repartition(tasks, _TARGET).sortWithinPartitions(_UNIT, _RANGE)
-    name = f"sort {name_of(table.path)}"
-    with named_jobs(spark, name), shown_progress(spark, f"Sorting rows of {table.path}"):
-        rows = collect_in_arrow(assigned, partial(_write, table, rewrites), _MADE)
+    with shown_progress(spark, f"Sorting rows of {table.path}"):
+        rows = collect_in_arrow(assigned, f"sort {name_of(table.path)}", partial(_write, table, rewrites), _MADE)
     answers = [pickle.loads(bytes(row[0])) for row in rows]
     made: list[list[DataFileMeta]] = [[] for _ in rewrites]
     errors = []
