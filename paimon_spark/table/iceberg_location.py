@@ -9,8 +9,6 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.metastore.iceberg_hive import IcebergHive
-from paimon_spark.metastore.iceberg_rest import IcebergRest
 from paimon_spark.spec.iceberg.metadata import (
     DELETES,
     LOCATION,
@@ -24,6 +22,8 @@ from paimon_spark.table.paths import DATABASE_SUFFIX, MAIN_BRANCH, TablePaths
 from paimon_spark.table.schema_store import SchemaStore
 
 if TYPE_CHECKING:
+    from paimon_spark.metastore.iceberg_hive import IcebergHive
+    from paimon_spark.metastore.iceberg_rest import IcebergRest
     from paimon_spark.options import CoreOptions
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.table import FileStoreTable
@@ -62,6 +62,8 @@ def hive_entries(table: FileStoreTable) -> IcebergHive | None:
     """
     if table.options.value(STORAGE) != "hive-catalog":
         return None
+    from paimon_spark.metastore.iceberg_hive import IcebergHive  # few tables have one
+
     return IcebergHive.of(table.options.to_dict(), *_names(table))
 
 
@@ -76,6 +78,8 @@ def rest_entry(table: FileStoreTable) -> IcebergRest | None:
     if options.value(STORAGE) != "rest-catalog":
         return None
     kept = int(options.value(VERSIONS_KEPT)), bool(options.value(DELETES))
+    from paimon_spark.metastore.iceberg_rest import IcebergRest  # few tables have one
+
     return IcebergRest.of(options.to_dict(), *_names(table), kept)
 
 

@@ -12,10 +12,11 @@ END = "<!-- end of procedures -->\n"
 
 def table() -> str:
     """All procedures that a user can call."""
-    from paimon_spark.spark.sql.procedures.registry import PROCEDURES, REFUSED, procedure_names
+    from paimon_spark.spark.sql.procedures.registry import REFUSED, procedure_names, procedures
 
     reasons = "".join(wrapped(f"- `{name}`: {reason}.") for name, reason in sorted(REFUSED.items()))
-    rows = [f"| `{PROCEDURES[name].signature}` | {PROCEDURES[name].description} |" for name in procedure_names()]
+    known = procedures()
+    rows = [f"| `{known[name].signature}` | {known[name].description} |" for name in procedure_names()]
     head = "| procedure | what it does |\n|---|---|\n"
     return head + "\n".join(rows) + f"\n\nRefused, with these words:\n\n{reasons}"
 

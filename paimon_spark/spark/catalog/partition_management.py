@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.maintain.row_level import truncate
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.named_table import WithoutMetricsProxy
@@ -20,8 +19,8 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.session.session_options import refuse_older_state
 from paimon_spark.spark.sql.read_version import refuse_branch_of_session
-from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.sql.table_partitions import (
     add_partitions,
     empty_partitions,
@@ -116,6 +115,8 @@ class PartitionsProxy(AnswerProxy, WithoutMetricsProxy):
 
     def truncateTable(self, *_options: Any) -> bool:
         """TRUNCATE TABLE."""
+        from paimon_spark.maintain.row_level import truncate  # most sessions do without it
+
         truncate(self._writable())
         return True
 

@@ -31,13 +31,6 @@ from paimon_spark.spark.jvm.plan_tables import (
 )
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, thrown
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
-from paimon_spark.spark.sql.procedures.statement_procedures import (
-    DESCRIBE_PARTITION,
-    copies_out,
-    copy_call,
-    function_call,
-    view_call,
-)
 from paimon_spark.spark.sql.warehouses import quoted
 from paimon_spark.spark.statements.catalog_statements import (
     FunctionStatement,
@@ -177,12 +170,14 @@ class StatementProxy(SessionProxy):
             return create_text(self.gateway, self.state, like)
         table = statement.table if statement else foreign.table if foreign else None
         catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
-        if catalog is None and is_copy(cursor) and copies_out(cursor):  # VALUES, or rows of Spark's
-            catalog = self._any_catalog()
+        if is_copy(cursor):
+            from paimon_spark.spark.sql.procedures.statement_procedures import copies_out, copy_call
+
+            if catalog is None and copies_out(cursor):  # VALUES, or rows of Spark's
+                catalog = self._any_catalog()
+            return None if catalog is None else _call(catalog, copy_call(cursor), text)
         if catalog is None:
             return None
-        if is_copy(cursor):
-            return _call(catalog, copy_call(cursor), text)
         if statement is None:
             return _call(catalog, REFUSE_STATEMENT, text, catalog)
         return _call(catalog, statement.procedure, text)
@@ -207,6 +202,8 @@ class StatementProxy(SessionProxy):
             return None
         if len(parts) == 1 and statement.action not in ("SHOW", "CREATE") and self._is_temporary(parts[0]):
             return None
+        from paimon_spark.spark.sql.procedures.statement_procedures import view_call  # imports every procedure
+
         return _call(found.catalog_name, view_call(statement), text, found.catalog_name)
 
     def _function_call(self, text: str, statement: FunctionStatement) -> str | None:
@@ -217,6 +214,8 @@ class StatementProxy(SessionProxy):
         catalog = paimon_catalog_of(self.gateway, self.state, parts)
         if catalog is None or SYSTEM_DATABASE in parts[:-1]:
             return None
+        from paimon_spark.spark.sql.procedures.statement_procedures import function_call
+
         return _call(catalog, function_call(statement), text, catalog)
 
     def _is_temporary(self, name: str) -> bool:
@@ -239,6 +238,8 @@ class DescribePartitionProxy(SessionProxy):
         catalog = paimon_catalog_of(self.gateway, self.state, table) if values else None
         if catalog is None:
             return None
+        from paimon_spark.spark.sql.procedures.statement_procedures import DESCRIBE_PARTITION
+
         return _call(catalog, DESCRIBE_PARTITION, quoted(table), json.dumps(values), bool(plan.isExtended()))
 
 

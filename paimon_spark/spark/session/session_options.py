@@ -8,10 +8,10 @@ the options of a write that say how the columns of a table become those of its r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
 from paimon_spark.spec.schema_merge import MergeRules
 from paimon_spark.table.paths import system_table_in
@@ -159,3 +159,18 @@ def layered(*layers: Mapping[str, str]) -> dict[str, str]:
             result = {key: value for key, value in result.items() if key not in POINTS_OF_TIME}
         result.update(options)
     return result
+
+
+def refuse_older_state(options: Iterable[str], *, where: str = "") -> None:
+    """Refuse to change a table at a point of its history.
+
+    Args:
+        options: keys of the options that count for the table.
+        where: who gave them; the key is put for ``{key}``.
+
+    Raises:
+        UnsupportedError: one of them names a version or a time.
+    """
+    key = next((key for key in options if key in POINTS_OF_TIME), None)
+    if key is not None:
+        raise UnsupportedError("a table at an earlier version cannot be changed" + where.format(key=key))

@@ -11,7 +11,7 @@ snapshot.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -37,7 +37,6 @@ from paimon_spark.spark.jobs.row_deletions import HIT, delete_by_rewriting, rewr
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
-from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.sql.merge_strategy import has_own_buckets
 from paimon_spark.spark.statements.expressions import Named
 from paimon_spark.spec.snapshot import Operation
@@ -72,21 +71,6 @@ def refuse_nondeterministic(*conditions: str | Column | None) -> None:
             f"{found[0]}() in the condition of a delete or update is not supported: it is not deterministic. Write "
             "the keys of the rows into a table first, and name that"
         )
-
-
-def refuse_older_state(options: Iterable[str], *, where: str = "") -> None:
-    """Refuse to change a table at a point of its history.
-
-    Args:
-        options: keys of the options that count for the table.
-        where: who gave them; the key is put for ``{key}``.
-
-    Raises:
-        UnsupportedError: one of them names a version or a time.
-    """
-    key = next((key for key in options if key in POINTS_OF_TIME), None)
-    if key is not None:
-        raise UnsupportedError("a table at an earlier version cannot be changed" + where.format(key=key))
 
 
 class MatchedRows(ABC):

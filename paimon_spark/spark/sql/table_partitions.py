@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.maintain.row_level import truncate
 from paimon_spark.spec.java_text import epoch_millis
 from paimon_spark.table.system.groups import partition_sums
 from paimon_spark.table.two_branches import matching_partitions, own_partitions
@@ -79,4 +78,6 @@ def empty_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> None:
     for wanted in clauses:
         found += [values for values in matching_partitions(table, wanted, there) if values not in found]
     if found:
+        from paimon_spark.maintain.row_level import truncate  # most statements do without it
+
         truncate(table, *found)

@@ -11,10 +11,10 @@ from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.jobs.row_deletions import HIT
-from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path
+from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path, refuse_older_state
 from paimon_spark.spark.session.session_settings import settings_of
 from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
-from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state, run_delete, run_update
+from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, run_delete, run_update
 from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spark.statements.expressions import Named
 from paimon_spark.spark.table.handle import TablePart

@@ -9,11 +9,11 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.commit.row_counts import counting
 from paimon_spark.spark.jobs.row_deletions import HIT
-from paimon_spark.spark.session.session_options import SESSION_PREFIX
+from paimon_spark.spark.session.session_options import SESSION_PREFIX, refuse_older_state
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
-from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
+from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.row_changes import run_delete as delete
 from paimon_spark.spark.sql.row_changes import run_update as update
 from paimon_spark.spark.sql.warehouses import TableName

@@ -25,12 +25,13 @@ from pyspark.sql import types as t
 from paimon_spark.commit.row_counts import counting
 from paimon_spark.errors import SchemaMismatchError, UnsupportedError
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS
+from paimon_spark.spark.session.session_options import refuse_older_state
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.merge import rules_of, run_frame_merge, strategy_of_frame_merge
 from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge, GivenClause
 from paimon_spark.spark.sql.merge_strategy import Action
-from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
+from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.warehouses import resolve
 from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
 from paimon_spark.spark.statements.qualifiers import Relation, with_aliases, with_other_aliases

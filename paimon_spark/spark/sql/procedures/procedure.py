@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, MapType, StringType
 
 from paimon_spark.errors import OptionError, PaimonError
-from paimon_spark.maintain.files.lost_snapshot import accept_lost
-from paimon_spark.maintain.refs.tags import parse_older_than
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.warehouses import (
@@ -164,6 +162,12 @@ def _options(_context: CallContext, text: str) -> dict[str, str]:
     return found
 
 
+def _older_than(_context: CallContext, text: str) -> datetime | None:
+    from paimon_spark.maintain.refs.tags import parse_older_than  # as of the modules of procedures
+
+    return parse_older_than(text) if text.strip() else None
+
+
 Long = Annotated[int, Kind(LONG)]
 Int = Annotated[int, Kind(INT)]
 Text = Annotated[str, Kind(STRING, _filled)]
@@ -175,7 +179,7 @@ Tables = Annotated[Sequence[FileStoreTable], Kind(STRING, _tables)]
 Options = Annotated[Mapping[str, str], Kind(STRING, _options)]
 """``key=value,key2=value2``."""
 OptionMap = Annotated[Mapping[str, str], Kind(TEXTS)]
-Time = Annotated[datetime, Kind(STRING, lambda _context, text: parse_older_than(text) if text.strip() else None)]
+Time = Annotated[datetime, Kind(STRING, _older_than)]
 """A local time; a blank one is as if it was not given."""
 Duration = Annotated[timedelta, Kind(STRING, lambda _context, text: parse_duration(text))]
 _KINDS: Mapping[Any, Kind] = {str: Kind(STRING), bool: Kind(BOOLEAN)}
@@ -248,6 +252,8 @@ def procedure(
         def run(context: CallContext, given: Mapping[str, Any]) -> Rows:
             values = {key: kind.read(context, given[key]) for key, kind in kinds.items() if given[key] is not None}
             if deletes and given[_ACCEPT.name]:
+                from paimon_spark.maintain.files.lost_snapshot import accept_lost  # as of the procedures' modules
+
                 for table in values["table"] if isinstance(values["table"], Sequence) else [values["table"]]:
                     accept_lost(table, accept_lost_snapshot=True)
             rows = function(context, **values)

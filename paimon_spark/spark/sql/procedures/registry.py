@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from types import ModuleType
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.sql import foreign_statements
-from paimon_spark.spark.sql.procedures import copies, statement_procedures, tags, upkeep
 from paimon_spark.spark.sql.procedures.procedure import Procedure
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 HIDDEN_PREFIX = "__"
 """Names that stand for statements of another grammar; no list shows them."""
-
-_MODULES = (tags, upkeep, copies, statement_procedures, foreign_statements)
-"""Whose procedures there are."""
 
 
 def _procedures_of(module: ModuleType) -> Iterator[Procedure]:
@@ -26,7 +22,16 @@ def _procedures_of(module: ModuleType) -> Iterator[Procedure]:
                 yield each
 
 
-PROCEDURES: Mapping[str, Procedure] = {each.name: each for module in _MODULES for each in _procedures_of(module)}
+@cache
+def procedures() -> Mapping[str, Procedure]:
+    """Return all procedures by name. Their modules are imported by the first CALL."""
+    from paimon_spark.spark.sql import foreign_statements
+    from paimon_spark.spark.sql.procedures import copies, statement_procedures, tags, upkeep
+
+    modules = (tags, upkeep, copies, statement_procedures, foreign_statements)
+    return {each.name: each for module in modules for each in _procedures_of(module)}
+
+
 _FUNCTIONS = (
     "functions here are those of SQL: CREATE FUNCTION … RETURN … and DROP FUNCTION in a catalog with 'metastore' = "
     "'rest', CREATE TEMPORARY FUNCTION or spark.udf.register for a session"
@@ -47,7 +52,7 @@ REFUSED: Mapping[str, str] = {
 
 def procedure_names() -> list[str]:
     """Return the names that a user can call, sorted."""
-    return sorted(name for name in PROCEDURES if not name.startswith(HIDDEN_PREFIX))
+    return sorted(name for name in procedures() if not name.startswith(HIDDEN_PREFIX))
 
 
 def find_procedure(name: str, *, namespace: str = SYSTEM_DATABASE) -> Procedure:
@@ -59,7 +64,7 @@ def find_procedure(name: str, *, namespace: str = SYSTEM_DATABASE) -> Procedure:
     ours = namespace.lower() == SYSTEM_DATABASE
     if ours and name.lower() in REFUSED:
         raise UnsupportedError(f"Procedure {namespace}.{name} is not supported: {REFUSED[name.lower()]}.")
-    found = PROCEDURES.get(name.lower()) if ours else None
+    found = procedures().get(name.lower()) if ours else None
     if found is None:
         near = get_close_matches(name.lower(), procedure_names(), 1)
         known = ", ".join(procedure_names())
