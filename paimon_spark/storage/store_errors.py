@@ -364,6 +364,9 @@ def cleaned(text: str, secrets: tuple[str, ...]) -> str:
 def _reason(error: Exception, secrets: tuple[str, ...]) -> str:
     """The first line of an error's text: some texts list all places that were searched."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    details = getattr(error, "details", None) or getattr(error.__cause__, "details", None)
+    if isinstance(details, dict):  # of oss2, whose text is a dict
+        text = ": ".join(filter(None, map(details.get, ("Code", "Message")))) or f"HTTP {_status(error)}"
     lines = [line.strip() for line in _JAVA_STACK.sub("", str(text)).splitlines() if line.strip()]
     first = cleaned(lines[0] if lines else "", secrets).rstrip(".:")
     return _cut(first, _LONGEST_REASON) or type(error).__name__
