@@ -42,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-store-case", action="store_true", help="all acceptance cases on each store: 40 minutes")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--part"):
+        os.environ[seeds.IN_PART] = "true"
+
+
 def pytest_report_header() -> str:
     return f"random tests: {seeds.VARIABLE}={seeds.RUN}"
 

@@ -123,6 +123,7 @@ def test_lengths_are_those_of_the_shortest_case_and_of_the_whole_file(tmp_path: 
     assert lengths_of_run(report) == {
         "tests/a/test_x.py": 32,
         "tests/a/test_x.py::test_y": 2,
+        "tests/a/test_x.py::test_y[]": 32,
         "tests/b.py::TestZ::test_z": 1.5,
         "tests/d.py::test_w": 4,
         "tests/d.py::test_w[]": 12,
@@ -144,6 +145,19 @@ def test_lengths_are_those_of_the_shortest_case_and_of_the_whole_file(tmp_path: 
 )
 def test_processes_are_as_many_as_cores_and_memory_serve(cores: int, gigabytes: float, quick: bool, count: int) -> None:
     assert processes(cores, int(gigabytes * (1 << 30)), quick=quick) == count
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_three_days_in_part_run_each_step(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.delenv(seeds.IN_PART, raising=False)
+    assert seeds.part_of(range(count)) == list(range(count))
+    monkeypatch.setenv(seeds.IN_PART, "true")
+    ran: list[list[int]] = []
+    for day in range(20261128, 20261131):
+        monkeypatch.setattr(seeds, "RUN", day)
+        ran.append(seeds.part_of(range(count)))
+    assert {step for steps in ran for step in steps} == set(range(count))
+    assert all(1 <= len(steps) <= -(-count // 3) for steps in ran)
 
 
 def test_a_seed_gives_the_same_choices_for_the_same_name() -> None:

@@ -7,20 +7,34 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import combinations, product
-from typing import Any
+from typing import Any, TypeVar
 
 VARIABLE = "PAIMON_SPARK_TESTS_SEED"
 
 RUN = int(os.environ.setdefault(VARIABLE, f"{datetime.now(UTC):%Y%m%d}"))
 """Of this run; processes that it starts take it over."""
 
+IN_PART = "PAIMON_SPARK_TESTS_IN_PART"
+"""Variable that `--part` sets."""
+PARTS = 3
+"""In so many days runs in part run each case, and each step of `part_of`, once."""
+
+Step = TypeVar("Step")
+
 
 def chance(*names: object) -> random.Random:
     """Random choices of this run for the test (or part of one) that `names` distinguishes."""
     return random.Random(" ".join(map(str, (RUN, *names))))
+
+
+def part_of(steps: Sequence[Step]) -> list[Step]:
+    """Independent steps of a long test: all, or in a run in part (`--part`) a third, other ones each day."""
+    if IN_PART not in os.environ:
+        return list(steps)
+    return list(steps[RUN % min(PARTS, len(steps)) :: PARTS])
 
 
 def pairs(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:

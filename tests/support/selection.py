@@ -6,7 +6,7 @@ end together.
 
 `--quick` is for the loop of a person at work: one test of each short test function that is not `thorough`, no JVM but a
 Spark session in each of two processes. `--part` is a run of all tests in less time: of a function whose cases together
-take long it takes a third, and each case on every third day.
+take long it takes a third, and each case on every third day; so does `seeds.part_of` with the steps of a long test.
 
 `python -m tests.support.selection JUNIT_XML` writes `lengths.csv` anew from the report of a whole run.
 """
@@ -24,6 +24,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.seeds import PARTS
+
 LENGTHS = Path(__file__).with_name("lengths.csv")
 NOT_QUICK = ("oracle", "connect", "rest", "hive", "peer", "slow", "thorough")
 """Fixtures and markers of tests that need more than this process and its Spark session, or much time."""
@@ -33,8 +35,6 @@ _LONGEST_QUICK_SECONDS = 3
 """Of a file whose tests are all long a quick run takes the shortest, if it is no longer than this."""
 _LONG_CASES_SECONDS = 8
 """Of a function whose cases together take longer a run in part takes some of them."""
-_PARTS = 3
-"""In so many days each case runs once."""
 
 
 def lengths() -> dict[str, float]:
@@ -55,7 +55,7 @@ def lengths_of_run(report: Path) -> dict[str, float]:
         functions[function].append(seconds)
     found = {file: seconds for file, seconds in files.items() if seconds >= _LONG_FILE_SECONDS}
     found |= {name: min(cases) for name, cases in functions.items() if min(cases) >= _LONG_TEST_SECONDS}
-    several = {f"{name}[]": sum(cases) for name, cases in functions.items() if len(cases) >= _PARTS}
+    several = {f"{name}[]": sum(cases) for name, cases in functions.items() if len(cases) > 1}
     return found | {name: seconds for name, seconds in several.items() if seconds >= _LONG_CASES_SECONDS}
 
 
@@ -112,8 +112,8 @@ def choose_part(items: list[pytest.Item], seconds: Mapping[str, float], day: int
     left_out: set[int] = set()
     for function, cases in functions.items():
         cases.sort(key=lambda item: (zlib.crc32(item.nodeid.encode()), item.nodeid))
-        first = (day + zlib.crc32(function.encode())) % min(_PARTS, len(cases))
-        taken = {id(item) for item in cases[first::_PARTS]}
+        first = (day + zlib.crc32(function.encode())) % min(PARTS, len(cases))
+        taken = {id(item) for item in cases[first::PARTS]}
         left_out.update(id(item) for item in cases if id(item) not in taken)
     gone = [item for item in items if id(item) in left_out]
     items[:] = [item for item in items if id(item) not in left_out]
