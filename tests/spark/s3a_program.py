@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ SECRET = "hidden-of-ours"
 def session(jars: str, folder: Path, own: S3Server) -> SparkSession:
     settings = {
         **telling(folder),
-        "spark.driver.extraClassPath": jars,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.hadoop.fs.s3a.endpoint": own.url,
@@ -37,6 +37,7 @@ def session(jars: str, folder: Path, own: S3Server) -> SparkSession:
         f"spark.hadoop.fs.s3a.bucket.{BUCKET}.access.key": "key",
         f"spark.hadoop.fs.s3a.bucket.{BUCKET}.secret.key": "of-the-session",
     }
+    os.environ["SPARK_DIST_CLASSPATH"] = jars  # behind Spark's own, as the archive of its classes needs it
     builder = SparkSession.builder.master("local[2]")
     for key, value in settings.items():
         builder = builder.config(key, value)
