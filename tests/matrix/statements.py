@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.matrix.statement import Session, Statement
+from tests.support.seeds import part_of
 
 AB = [(1, "a"), (2, "b")]
 NOW = [(1, "a"), (2, "B")]
@@ -909,3 +910,8 @@ def _column(name: str) -> Any:
 STATEMENTS: list[Statement] = [
     *(*TABLES, *SHOWING, *ALTERS, *QUERIES, *TRAVEL, *SYSTEM, *TAGS, *INSERTS, *WRITERS, *SESSIONS, *CHANGES)
 ]
+
+
+def short_statements() -> list[Statement]:
+    """What is tried on every version in CI."""
+    return part_of([statement for statement in STATEMENTS if statement.short])
