@@ -76,6 +76,7 @@ ELSEWHERE = {
     "metastore": "tests/test_option_effects.py",
     "uri": "tests/metastore/test_jdbc_catalog.py",
     "catalog-key": "tests/metastore/test_jdbc_catalog.py",
+    "lock.type": "tests/metastore/test_jdbc_catalog.py",
     "lock.enabled": "tests/metastore/test_jdbc_catalog.py",
     "table-default.*": "tests/spark/test_table_defaults.py",
     "lock-acquire-timeout": "tests/metastore/test_jdbc_catalog.py",

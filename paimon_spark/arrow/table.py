@@ -339,8 +339,8 @@ def _of_version(version: Version | None) -> dict[str, str]:
 
 
 def _in_catalog(options: Mapping[str, str], catalog: str | None) -> dict[str, str]:
-    """Return the options with the warehouse, where they name a metastore, which needs both."""
-    named = catalog is not None and "metastore" in options
+    """Return the options with the warehouse, where they name a metastore or a lock, which need both."""
+    named = catalog is not None and ("metastore" in options or "lock.type" in options)
     if not named:
         return dict(options)
     return {**options, "warehouse": str(catalog) if kind_of(options) == "rest" else str(catalog).rstrip("/")}

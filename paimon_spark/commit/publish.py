@@ -104,6 +104,16 @@ def publish_snapshot(
     return Publication.DONE
 
 
+def _refusal(snapshot: Snapshot, path: str, failure: Exception | None) -> CommitError:
+    """Say that the store, or the holder of the catalog's lock, let no snapshot be written."""
+    if isinstance(failure, TableBusyError):
+        return CommitError(f"Nothing was committed. {failure}")
+    return CommitError(
+        f"Snapshot {snapshot.id} could not be written: {failure}. Nothing was committed. See that the table's "
+        f"snapshot directory can be written, then run the write again (file: {path})."
+    )
+
+
 def _publish_file(
     table: FileStoreTable, snapshot: Snapshot, retries: Retries, *, follows: Snapshot | None
 ) -> Publication:
@@ -144,10 +154,7 @@ def _publish_file(
             return Publication.TAKEN
         refused = isinstance(failure, PermissionError | UnsupportedError | TableBusyError)
         if refused or (isinstance(failure, OSError) and failure.errno in FINAL_ERRNOS):
-            raise CommitError(
-                f"Snapshot {snapshot.id} could not be written: {failure}. Nothing was committed. See that the table's "
-                f"snapshot directory can be written, then run the write again (file: {path})."
-            ) from failure
+            raise _refusal(snapshot, path, failure) from failure
         if _is_given_up(retries, begun):
             raise _unknown(table, snapshot, failure) from failure
         retries.wait()

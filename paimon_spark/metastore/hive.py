@@ -87,7 +87,7 @@ class HiveMetastore(Metastore):
         """The entry of a table, which may not be there."""
         return HiveHome(self, database.lower(), table.lower())  # Hive knows no upper case
 
-    def prepare(self) -> None:
+    def prepare(self, *, locks_only: bool = False) -> None:
         """There is nothing to make."""
 
     def databases(self) -> list[str]:

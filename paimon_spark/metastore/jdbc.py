@@ -74,8 +74,8 @@ class JdbcMetastore(Metastore):
         uri = options.get("uri")
         if not uri:
             raise OptionError(
-                "A JDBC catalog needs the option 'uri': jdbc:sqlite:<file>, jdbc:postgresql://<host>/<database> or "
-                "jdbc:mysql://<host>/<database>."
+                "A JDBC catalog, or its lock, needs the option 'uri': jdbc:sqlite:<file>, jdbc:postgresql://<host>/"
+                "<database> or jdbc:mysql://<host>/<database>."
             )
         properties = {key[len(_PREFIX) :]: value for key, value in options.items() if key.startswith(_PREFIX)}
         return JdbcMetastore(
@@ -86,10 +86,10 @@ class JdbcMetastore(Metastore):
             option_value(options, "sync-all-properties"),
         )
 
-    def prepare(self) -> None:
+    def prepare(self, *, locks_only: bool = False) -> None:
         """Make Java's tables that are missing."""
         there = self.database.table_names()
-        wanted = dict(_TABLES)
+        wanted = {} if locks_only else dict(_TABLES)
         if self.locks.enabled:
             wanted[_LOCKS] = _LOCKS_COLUMNS.format(length=self.lock_key_length)
         for name, columns in wanted.items():

@@ -48,8 +48,8 @@ class Metastore(abc.ABC):
         return TableHome(self, database, table)
 
     @abc.abstractmethod
-    def prepare(self) -> None:
-        """Make what the metastore lacks to keep names."""
+    def prepare(self, *, locks_only: bool = False) -> None:
+        """Make what the metastore lacks to keep names and locks."""
 
     @abc.abstractmethod
     def databases(self) -> list[str]:
@@ -317,6 +317,28 @@ class TableHome:
     def forget(self) -> None:
         """Remove the table's name from the metastore."""
         self.metastore.drop_table(self.database, self.table)
+
+
+@dataclass(frozen=True)
+class LockedDirectory(TableHome):
+    """A table of a catalog that is a directory: the metastore has its lock and does not know it (`lock.type`)."""
+
+    def find(self, root: str, branch: str) -> Found | None:
+        """Its files say whether it is there."""
+        return Found(self, root)
+
+    def check_new(self, schema: TableSchema) -> None:
+        """There is nothing to refuse."""
+
+    def add(self, schema: TableSchema, path: str) -> bool:
+        """There is nothing to add."""
+        return True
+
+    def schema_changed(self, schema: TableSchema, before: TableSchema) -> None:
+        """There is nobody to tell."""
+
+    def forget(self) -> None:
+        """There is nothing to remove."""
 
 
 def view_gone(database: str, view: str) -> PaimonError:

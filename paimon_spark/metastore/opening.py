@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.metastore.metastore import Metastore, TableHome
+from paimon_spark.metastore.catalog_locks import option_value
+from paimon_spark.metastore.metastore import LockedDirectory, Metastore, TableHome
 from paimon_spark.metastore.rest_table import SCHEME, catalog_root
 from paimon_spark.options import reaching_options
 
@@ -13,7 +14,7 @@ KINDS = ("filesystem", "hive", "jdbc", "rest")
 """Values of the catalog option ``metastore`` that are supported."""
 
 
-_prepared: set[Metastore] = set()
+_prepared: set[tuple[str, Metastore]] = set()
 """Those that this process has prepared for a table that is reached by its path; a catalog that is opened prepares."""
 
 
@@ -73,6 +74,47 @@ def metastore_of(options: Mapping[str, str], *, opens: bool = False) -> Metastor
     return None
 
 
+def lock_of(options: Mapping[str, str]) -> str:
+    """Whose lock commits to the tables of a directory take (`lock.type`); empty for none, and for other catalogs.
+
+    Java: a directory has no lock, and with a `lock.type` each commit fails.
+
+    Raises:
+        OptionError: there is no lock of this type.
+        UnsupportedError: the catalog has no such lock.
+    """
+    kind = kind_of(options)
+    lock = option_value(options, "lock.type") or ""
+    if kind in ("jdbc", "hive"):
+        if lock not in ("", kind):
+            raise UnsupportedError(
+                f"'lock.type' = '{lock}' is not the lock of a catalog with 'metastore' = '{kind}', which has its own: "
+                "remove it."
+            )
+        return ""
+    enabled = option_value(options, "lock.enabled")
+    if kind == "rest" and lock:
+        raise UnsupportedError(f"'lock.type' = '{lock}': a REST catalog has no lock, its server decides: remove it.")
+    if enabled and kind != "rest" and not lock:
+        raise UnsupportedError(
+            "'lock.enabled' = 'true': a directory has no lock of its own. Add 'lock.type' = 'jdbc' or 'hive' with the "
+            "'uri' of the catalog whose lock is meant, or remove it."
+        )
+    return "" if enabled is False or kind == "rest" else lock
+
+
+def locks_of(options: Mapping[str, str]) -> Metastore | None:
+    """Return the metastore whose locks alone the catalog of a directory takes; None for none.
+
+    Raises:
+        OptionError: there is no such lock, or an option of it is missing or cannot be used.
+        UnsupportedError: the catalog has no such lock.
+    """
+    lock = lock_of(options)
+    alone = {"metastore": lock, "lock.enabled": "true", "format-table.enabled": "false"}
+    return metastore_of({**options, **alone}) if lock else None
+
+
 def home_of(options: Mapping[str, str], root: str) -> TableHome | None:
     """Return the metastore's entry of the table in a directory; None where the directory is in no such warehouse.
 
@@ -89,11 +131,13 @@ def home_of(options: Mapping[str, str], root: str) -> TableHome | None:
         )
     if warehouse and kind_of(options):
         check_kind(kind_of(options))
-    metastore = metastore_of(options) if warehouse and root.startswith(f"{above}/") else None
-    database, _, table = root[len(above) + 1 :].partition("/")
-    if metastore is None or not database.endswith(".db") or not table or "/" in table:
+    locks = locks_of(options) if warehouse else None
+    metastore = (locks or metastore_of(options)) if warehouse and root.startswith(f"{above}/") else None
+    folder, _, table = root[len(above) + 1 :].partition("/")
+    if metastore is None or not folder.endswith(".db") or not table or "/" in table:
         return None
-    if metastore not in _prepared:
-        metastore.prepare()
-        _prepared.add(metastore)
-    return metastore.home(database.removesuffix(".db"), table)
+    if (kind_of(options), metastore) not in _prepared:
+        metastore.prepare(locks_only=locks is not None)
+        _prepared.add((kind_of(options), metastore))
+    database = folder.removesuffix(".db")
+    return metastore.home(database, table) if locks is None else LockedDirectory(locks, database, table)

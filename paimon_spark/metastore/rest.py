@@ -61,7 +61,7 @@ class RestMetastore(Metastore):
         """A table with a location is an external one."""
         return True
 
-    def prepare(self) -> None:
+    def prepare(self, *, locks_only: bool = False) -> None:
         """There is nothing to make."""
 
     def home(self, database: str, table: str) -> TableHome:

@@ -20,6 +20,7 @@ from paimon_spark.options.refusal import (
     without_governing,
 )
 from paimon_spark.options.registry import (
+    LOCK_OPTIONS,
     METASTORE_OPTIONS,
     OPTIONS,
     PATTERNS,
@@ -33,6 +34,7 @@ from paimon_spark.options.registry import (
 
 __all__ = [
     "GOVERNED",
+    "LOCK_OPTIONS",
     "METASTORE_OPTIONS",
     "OPTIONS",
     "PATTERNS",

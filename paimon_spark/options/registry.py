@@ -227,39 +227,33 @@ def with_scope(options: Mapping[str, str], *scopes: Scope) -> dict[str, str]:
     return {key: options[key] for key, option in found.items() if option is not None and option.scope in scopes}
 
 
+_OF_LOCKS: Final = frozenset({"uri", "lock.enabled", "lock.type", "lock-check-max-sleep", "lock-acquire-timeout"})
+LOCK_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "jdbc": _OF_LOCKS | {"catalog-key", "lock-key-max-length", "jdbc.*"},
+        "hive": _OF_LOCKS
+        | {
+            "hive-conf-dir",
+            "metastore.client.class",
+            "hive.*",
+            "security.kerberos.login.keytab",
+            "security.kerberos.login.principal",
+            "security.kerberos.login.use-ticket-cache",
+        },
+    }
+)
+"""Options that a lock has use for, by its `lock.type`."""
 METASTORE_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "jdbc": frozenset(
-            {
-                "uri",
-                "catalog-key",
-                "lock.enabled",
-                "lock-check-max-sleep",
-                "lock-acquire-timeout",
-                "lock-key-max-length",
-                "sync-all-properties",
-                "jdbc.*",
-            }
-        ),
-        "hive": frozenset(
-            {
-                "uri",
-                "lock.enabled",
-                "lock-check-max-sleep",
-                "lock-acquire-timeout",
-                "sync-all-properties",
-                "table.type",
-                "hive-conf-dir",
-                "location-in-properties",
-                "format-table.enabled",
-                "alter-table-cascade",
-                "metastore.client.class",
-                "hive.*",
-                "security.kerberos.login.keytab",
-                "security.kerberos.login.principal",
-                "security.kerberos.login.use-ticket-cache",
-            }
-        ),
+        "jdbc": LOCK_OPTIONS["jdbc"] | {"sync-all-properties"},
+        "hive": LOCK_OPTIONS["hive"]
+        | {
+            "sync-all-properties",
+            "table.type",
+            "location-in-properties",
+            "format-table.enabled",
+            "alter-table-cascade",
+        },
         "rest": frozenset({"uri", "token", "token.*", "dlf.*", "header.*", "prefix", "data-token.enabled"}),
     }
 )
@@ -270,11 +264,11 @@ _OF_METASTORE: Final = frozenset({"metastore", "warehouse"}).union(*METASTORE_OP
 def reaching_options(options: Mapping[str, str]) -> dict[str, str]:
     """Those of the options by which a table is reached: its store's, and those of its catalog where they name one.
 
-    A catalog is named by ``metastore`` and ``warehouse`` together.
+    A catalog is named by ``warehouse`` together with ``metastore`` or ``lock.type``.
     """
     found = {key: find_option(key) for key in options}
     known = {option.key for option in found.values() if option is not None}
-    of_catalog = _OF_METASTORE if {"metastore", "warehouse"} <= known else frozenset()
+    of_catalog = _OF_METASTORE if "warehouse" in known and known & {"metastore", "lock.type"} else frozenset()
     return {
         key: options[key]
         for key, option in found.items()

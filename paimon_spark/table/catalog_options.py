@@ -6,8 +6,16 @@ import logging
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.metastore.opening import check_kind
-from paimon_spark.options import METASTORE_OPTIONS, Option, Scope, find_option, log_ignored, unknown_option_error
+from paimon_spark.metastore.opening import check_kind, kind_of, lock_of
+from paimon_spark.options import (
+    LOCK_OPTIONS,
+    METASTORE_OPTIONS,
+    Option,
+    Scope,
+    find_option,
+    log_ignored,
+    unknown_option_error,
+)
 from paimon_spark.table.catalog_cache import CatalogCache
 
 _DEFAULT = "table-default."
@@ -22,7 +30,8 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
         OptionError: an option is unknown, belongs to tables, reads or writes, or has a value that it cannot have.
     """
     CatalogCache.of(options)
-    metastore = options.get("metastore", "").strip().lower()
+    metastore = kind_of(options)
+    of_directory = LOCK_OPTIONS.get(options.get("lock.type", "").strip().lower(), frozenset({"lock.enabled"}))
     for key, text in options.items():
         option = find_option(key)
         if option is None:
@@ -32,7 +41,7 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
             if key.startswith(_DEFAULT):
                 _check_default(key, text)
             kinds = [kind for kind, keys in METASTORE_OPTIONS.items() if option.key in keys]
-            if kinds and metastore not in kinds:
+            if kinds and not (option.key in of_directory if metastore in ("", "filesystem") else metastore in kinds):
                 raise UnsupportedError(
                     f"The catalog option '{key}' is for catalogs of another kind: add 'metastore' = "
                     f"{' or '.join(repr(kind) for kind in kinds)}, or remove it."
@@ -42,6 +51,7 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
                 f"'{key}' is no option of a catalog but of a table, a read or a write: give it where the table is "
                 "created (TBLPROPERTIES) or where it is read or written (option). A catalog takes options of the store."
             )
+    lock_of(options)
     without_effect = {key: text for key, text in options.items() if not _is_refused(key)}
     log_ignored("The catalog", without_effect, logging.WARNING)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.metastore.opening import home_of
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.catalog_cache import CatalogCache, changing
@@ -37,7 +39,7 @@ class FilesystemCatalog:
     warehouse: str
     """The directory, without a trailing slash."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Options of the store (``s3.*``, ``fs.*``)."""
+    """Options of the store (``s3.*``, ``fs.*``), and of a lock that commits take (`lock.type`)."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Options of new tables where their definition says nothing (catalog options ``table-default.*``)."""
     default_database: str = DEFAULT_DATABASE
@@ -266,7 +268,11 @@ class FilesystemCatalog:
             raise SchemaError(f"Table {to_database}.{to_table} already exists.")
         shared = metadata_in_catalog(self.file_io, source)
         self.file_io.mkdirs(self.database_path(to_database))
-        self.file_io.rename(source, target)
+        with ExitStack() as locks:
+            for home in (home_of(self.options, path) for path in sorted({source, target})):
+                if home is not None:
+                    locks.enter_context(home.locked(""))
+            self.file_io.rename(source, target)
         delete_catalog_metadata(self.file_io, shared)
 
     def database_path(self, database: str) -> str:

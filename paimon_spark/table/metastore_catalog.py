@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome
-from paimon_spark.metastore.opening import kind_of, metastore_of, root_of
+from paimon_spark.metastore.opening import kind_of, locks_of, metastore_of, root_of
+from paimon_spark.options import reaching_options
 from paimon_spark.spec.file_locations import is_root
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.catalog_cache import CatalogCache, changing, kept, without_cache
@@ -56,14 +57,19 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalo
     if kind_of(options) == "rest":
         return replace(_served_catalog(warehouse, options, defaults, database), cache=cache)
     root = warehouse.rstrip("/") or "/"
-    metastore = metastore_of(options)
-    if metastore is None:
-        return FilesystemCatalog(root, options, defaults, database, cache)
+    metastore, locks = metastore_of(options), locks_of(options)
+    if metastore is None and locks is None:
+        return FilesystemCatalog(root, reaching_options(options), defaults, database, cache)
     given = options.get("warehouse", root).rstrip("/")
     if given != root:
         raise OptionError(f"The catalog has two warehouses: {root}, and the option 'warehouse' = '{given}'.")
+    named = reaching_options({**options, "warehouse": root})
+    if metastore is None:
+        assert locks is not None
+        locks.prepare(locks_only=True)
+        return FilesystemCatalog(root, named, defaults, database, cache)
     metastore.prepare()
-    return MetastoreCatalog(root, {**options, "warehouse": root}, defaults, database, cache)
+    return MetastoreCatalog(root, named, defaults, database, cache)
 
 
 def split_defaults(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -80,7 +86,7 @@ def _served_catalog(
     given = options.get("warehouse", warehouse)
     if given != warehouse:
         raise OptionError(f"The catalog has two warehouses: {warehouse}, and the option 'warehouse' = '{given}'.")
-    named = {**options, "warehouse": warehouse}
+    named = reaching_options({**options, "warehouse": warehouse})
     metastore = metastore_of(named, opens=True)
     told = split_defaults(dict(metastore.client.options))[1] if isinstance(metastore, RestMetastore) else {}
     return ServedCatalog(root_of(warehouse, named), named, {**told, **defaults}, database)

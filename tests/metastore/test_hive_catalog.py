@@ -301,10 +301,14 @@ def _locks(catalog: MetastoreCatalog) -> list[Any]:
     return list(_metastore(catalog).client.call("show_locks", ttypes.ShowLocksRequest(dbname="d")).locks or ())
 
 
-def test_a_commit_waits_for_the_lock_of_its_table(catalog: MetastoreCatalog, options: dict[str, str]) -> None:
+@pytest.mark.parametrize("named_by", [{"metastore": "hive"}, {"metastore": "filesystem", "lock.type": "hive"}])
+def test_a_commit_waits_for_the_lock_of_its_table(
+    catalog: MetastoreCatalog, options: dict[str, str], named_by: dict[str, str]
+) -> None:
+    """Of the catalog, and of a directory that takes the catalog's lock."""
     hasty = {**options, "lock.enabled": "true", "lock-acquire-timeout": "1 s", "lock-check-max-sleep": "50 ms"}
+    hasty |= named_by
     locking = open_catalog(catalog.warehouse, hasty)
-    assert isinstance(locking, MetastoreCatalog)
     table = locking.load_table("d", "t")
     insert(table, {1: 10})
     assert _locks(catalog) == []

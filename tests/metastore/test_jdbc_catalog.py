@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.arrow.table import create_table, open_table
-from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableBusyError, TableNotFoundError
+from paimon_spark.errors import CommitError, OptionError, PaimonError, SchemaError, TableBusyError, TableNotFoundError
 from paimon_spark.metastore.database import parse_address
 from paimon_spark.options import reaching_options
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog
@@ -192,23 +193,39 @@ def test_an_option_that_java_could_not_keep_is_refused_before_anything_is_made(c
     open_catalog(catalog.warehouse, {**catalog.options, "sync-all-properties": "false"}).create_table("d", "long", long)
 
 
+@pytest.mark.parametrize("named_by", [{"metastore": "jdbc"}, {"metastore": "filesystem", "lock.type": "jdbc"}])
 def test_a_commit_waits_for_the_lock_of_its_table(
-    catalog: FilesystemCatalog, options: dict[str, str], database: Path
+    catalog: FilesystemCatalog,
+    options: dict[str, str],
+    database: Path,
+    named_by: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Of the catalog, and of a directory that takes the catalog's lock."""
     hasty = {**options, "lock.enabled": "true", "lock-acquire-timeout": "1 s", "lock-check-max-sleep": "50 ms"}
+    hasty |= named_by
+    check_catalog_options(hasty)
     locking = open_catalog(catalog.warehouse, hasty)
     table = locking.load_table("d", "t")
     insert(table, {1: 10})
     assert _query(database, "SELECT * FROM paimon_distributed_locks") == []
     _change(database, "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES ('k.d.t', 1000)")
-    with pytest.raises(PaimonError, match=r"lock k\.d\.t of the catalog was held by others"):
+    with pytest.raises(PaimonError, match=r"^Nothing was committed\. The lock k\.d\.t of the catalog was held by"):
         insert(table, {2: 20})
     with pytest.raises(TableBusyError):
         alter_table(table, [SetOption("snapshot.num-retained.min", "5")])
     assert rows_of(locking.load_table("d", "t")) == {1: 10}
     _change(database, "UPDATE paimon_distributed_locks SET acquired_at = datetime('now', '-2000 seconds')")
     insert(table, {3: 30})
-    assert rows_of(locking.load_table("d", "t")) == {1: 10, 3: 30}
+    by_path = load_table(catalog.table_path("d", "t"), options={**hasty, "warehouse": catalog.warehouse})
+    assert rows_of(by_path) == {1: 10, 3: 30}
+
+    def refuse(*_: object) -> bool:
+        raise PermissionError("the directory is not ours")
+
+    monkeypatch.setattr(LocalFileIO, "create_exclusive", refuse)
+    with pytest.raises(CommitError, match="not ours"):
+        insert(by_path, {4: 40})
     assert _query(database, "SELECT * FROM paimon_distributed_locks") == []
 
 

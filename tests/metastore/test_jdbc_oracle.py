@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,9 +92,12 @@ def test_ours_and_javas_commits_race_and_none_is_lost(java: Any, ours: Filesyste
     check_race(java, ours, "r", "t", turns=8)
 
 
-def test_java_waits_for_the_lock_that_we_hold(java: Any, ours: FilesystemCatalog, tmp_path: Path) -> None:
+def test_java_waits_for_the_lock_that_we_hold(java: Any, ours: FilesystemCatalog, options: dict[str, str]) -> None:
+    """Also where our catalog is the directory, with the lock of Java's (`lock.type`)."""
     ours.create_database("r", ignore_if_exists=True)
-    table = ours.create_table("r", "held", SCHEMA)
+    ours.create_table("r", "held", SCHEMA)
+    directory = open_catalog(java.warehouse, {**options, "metastore": "filesystem", "lock.type": "jdbc"})
+    table = directory.load_table("r", "held")
     publisher = table.file_io.publisher
     assert publisher is not None
     written = threading.Event()
@@ -111,4 +113,5 @@ def test_java_waits_for_the_lock_that_we_hold(java: Any, ours: FilesystemCatalog
         assert rows_of(table) == {}
     thread.join(60)
     assert written.is_set()
-    assert rows_of(ours.load_table("r", "held")) == {1: 10}
+    insert(directory.load_table("r", "held"), {2: 20})
+    assert rows_of(ours.load_table("r", "held")) == {1: 10, 2: 20}

@@ -32,7 +32,11 @@ _REFUSED = [
     ({"table-default.bucket": "many"}, OptionError, "bucket"),
     ({"table-default.scan.fallback-branch": "b", "table-default.uri": "x"}, OptionError, "is no option of a table"),
     ({"case-sensitive": "false"}, UnsupportedError, "'case-sensitive'"),
-    ({"lock.enabled": "true"}, UnsupportedError, "'lock.enabled'"),
+    ({"lock.enabled": "true"}, UnsupportedError, "'lock.enabled' = 'true': a directory has no lock of its own"),
+    ({"lock.type": "zookeeper"}, OptionError, "lock.type"),
+    ({"lock.type": "jdbc", "sync-all-properties": "true"}, UnsupportedError, "'sync-all-properties'"),
+    ({"lock.type": "hive", "metastore": "jdbc", "uri": "x"}, UnsupportedError, "'lock.type' = 'hive' is not the lock"),
+    ({"lock.type": "hive", "metastore": "rest", "uri": "x"}, UnsupportedError, "'lock.type'"),
     ({"metastor": "rest"}, OptionError, "Did you mean 'metastore'"),
     ({"metasotre": "rest"}, OptionError, "Unknown option 'metasotre'"),
     ({"s3_endpoint": "x"}, OptionError, "Did you mean 's3.endpoint'"),
@@ -47,14 +51,16 @@ def test_what_a_catalog_does_not_do_is_refused(options: dict[str, str], kind: ty
         check_catalog_options(options)
 
 
-def test_options_of_the_store_and_what_changes_nothing_are_taken() -> None:
-    check_catalog_options(
-        {
-            **{"metastore": "FileSystem", "cache-enabled": "false", "cache.expire-after-access": "5 min"},
-            **{"s3.endpoint": "x", "fs.s3a.access.key": "k", "fs.anon": "true", "default-database": "default"},
-            **{"commit.unsafe-rename": "true"},
-        }
-    )
+def test_options_of_the_store_and_what_changes_nothing_are_taken(tmp_path: Path) -> None:
+    options = {
+        **{"metastore": "FileSystem", "cache-enabled": "false", "cache.expire-after-access": "5 min"},
+        **{"s3.endpoint": "x", "fs.s3a.access.key": "k", "fs.anon": "true", "default-database": "default"},
+        **{"commit.unsafe-rename": "true", "lock.enabled": "false"},
+    }
+    check_catalog_options(options)
+    catalog = open_catalog(str(tmp_path), options)
+    catalog.create_table("default", "t", SCHEMA)
+    assert rows_of(catalog.load_table("default", "t")) == {}
 
 
 class _Session:

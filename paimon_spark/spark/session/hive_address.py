@@ -28,8 +28,9 @@ _KERBEROS: Final = {
 
 
 def with_hive_address(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a catalog, a Hive catalog's with what the session has set and no option says."""
-    if kind_of(options) != "hive" or options.get("hive-conf-dir"):
+    """Return the options of a catalog, those of Hive's metastore with what the session has set and no option says."""
+    lock = options.get("lock.type", "").strip().lower()  # of a directory: refused in another kind of catalog
+    if "hive" not in (kind_of(options), lock) or options.get("hive-conf-dir"):
         return dict(options)
     known = every_setting(spark)
     found = {key: known[setting] for key, setting in _KERBEROS.items() if known.get(setting)}
