@@ -32,7 +32,10 @@ PAGES = (
     "docs/tables.md",
     "docs/arrow.md",
     "docs/storage.md",
-    "docs/catalogs.md",
+    "docs/catalog_directory.md",
+    "docs/catalog_jdbc.md",
+    "docs/catalog_hive.md",
+    "docs/catalog_rest.md",
     "docs/iceberg.md",
 )
 """The documents whose snippets run, each in its order."""

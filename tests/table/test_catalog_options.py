@@ -88,10 +88,14 @@ def test_both_entry_points_look_at_the_options_before_anything_else(
 CACHED = {"cache-enabled": "true"}
 
 
-def test_a_catalog_keeps_tables_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["filesystem", "jdbc"])
+def test_a_catalog_keeps_tables_where_it_is_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """Until the time is over, or a change of this process: those of others are not seen. Snapshots are."""
     warehouse = str(tmp_path / "wh")
-    cached, other = open_catalog(warehouse, CACHED), open_catalog(warehouse, {})
+    options = {"metastore": kind, **({"uri": f"jdbc:sqlite:{tmp_path}/names.db"} if kind == "jdbc" else {})}
+    cached, other = open_catalog(warehouse, {**options, **CACHED}), open_catalog(warehouse, options)
     for name in ("t", "u"):
         other.create_table("default", name, SCHEMA)
     now = [1000.0]
