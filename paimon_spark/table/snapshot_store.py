@@ -19,6 +19,7 @@ from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableN
 from paimon_spark.spec.decoded_once import DecodedOnce
 from paimon_spark.spec.file_names import EARLIEST_HINT, LATEST_HINT, SNAPSHOT_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
@@ -223,12 +224,13 @@ class SnapshotStore:
         return f"{self._paths.snapshot_dir}/{ROLLED_BACK}"
 
     def check_table_there(self) -> None:
-        """Check that the table still exists: a table without snapshots looks like a dropped one.
+        """Check that the table still exists: a table without snapshots looks like a dropped one. No cache keeps that.
 
         Raises:
             TableNotFoundError: the table has no schemas any more.
         """
         if not self._file_io.exists(self._paths.schema_dir):
+            forget(self._paths.root)
             raise TableNotFoundError(f"There is no Paimon table at {self._paths.branch_root} any more: it was dropped.")
 
     def _lost_error(self, lost: int, found: int | None, not_done: str) -> CorruptTableError:

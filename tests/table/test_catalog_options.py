@@ -134,9 +134,22 @@ def test_a_catalog_keeps_tables_where_it_is_asked_to(
     with pytest.raises(TableNotFoundError):
         cached.load_table("default", "t")
     assert columns(cached, "w")[-1] == "z"
-    other.drop_table("default", "w")
-    with pytest.raises(TableNotFoundError):
+
+
+def test_a_table_that_another_process_dropped_is_forgotten_with_the_error(tmp_path: Path) -> None:
+    """Else it would stand in the way of a new one until the time is over."""
+    cached, other = open_catalog(str(tmp_path / "wh"), CACHED), FilesystemCatalog(str(tmp_path / "wh"))
+    cached.create_table("default", "w", SCHEMA)
+    for act in (rows_of, lambda table: insert(table, {3: 30})):
         cached.load_table("default", "w")
+        before = dict(catalog_cache._entries)
+        other.drop_table("default", "w")
+        catalog_cache._entries.update(before)  # as if another process had dropped it
+        with pytest.raises(TableNotFoundError, match="dropped"):
+            act(cached.load_table("default", "w"))
+        with pytest.raises(TableNotFoundError):
+            cached.load_table("default", "w")
+        cached.create_table("default", "w", SCHEMA)
 
 
 def test_a_table_that_is_made_anew_elsewhere_takes_no_rows_for_the_old_one(tmp_path: Path) -> None:
