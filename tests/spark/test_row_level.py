@@ -1,7 +1,7 @@
 """DELETE and UPDATE: the same by the catalog's SQL, by `paimon_spark.sql` and by `PaimonTable`."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -400,13 +400,19 @@ def test_a_statement_says_how_many_rows_it_changed(
 def test_the_ui_names_each_job_of_a_change(spark: SparkSession, create: Callable[..., str]) -> None:
     table = create("k INT, v STRING", key="")
     spark.sql(f"INSERT INTO {table} SELECT id, 'x' FROM range(150000)")
-    status = spark.sparkContext._jsc.sc().statusStore()  # type: ignore[union-attr]
+    context = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+
+    def jobs() -> Iterator[Any]:
+        """The newest first, of those that the store has not forgotten."""
+        context.listenerBus().waitUntilEmpty()
+        found = context.statusStore().jobsList(None)
+        return (found.apply(at) for at in range(found.size()))
 
     def names(statement: str) -> set[str]:
-        before = status.jobsList(None).size()
+        last = next(jobs()).jobId()
         spark.sql(statement)
-        jobs = status.jobsList(None)  # the newest first
-        return {jobs.apply(at).description().getOrElse(None) for at in range(jobs.size() - before)}
+        new = itertools.takewhile(lambda job: job.jobId() > last, jobs())
+        return {job.description().getOrElse(None) for job in new}
 
     found = f"db.{table}, find files"
     assert names(f"UPDATE {table} SET v = 'y' WHERE k % 2 = 0") == {
