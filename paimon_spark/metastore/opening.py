@@ -38,6 +38,16 @@ def kind_of(options: Mapping[str, str]) -> str:
     return options.get("metastore", "").strip().lower()
 
 
+def is_directory(options: Mapping[str, str]) -> bool:
+    """Whether a catalog is a directory, which knows its tables by itself."""
+    return kind_of(options) in ("", "filesystem")
+
+
+def lock_type(options: Mapping[str, str]) -> str:
+    """The value of ``lock.type``, which may be none that there is; empty where it is not set."""
+    return options.get("lock.type", "").strip().lower()
+
+
 def root_of(warehouse: str, options: Mapping[str, str]) -> str:
     """The path of a catalog, below which are the paths of its tables: its warehouse, or ``rest://<warehouse>``."""
     is_name = kind_of(options) == "rest" and not warehouse.startswith(SCHEME)
@@ -85,22 +95,22 @@ def lock_of(options: Mapping[str, str]) -> str:
     """
     kind = kind_of(options)
     lock = option_value(options, "lock.type") or ""
-    if kind in ("jdbc", "hive"):
-        if lock not in ("", kind):
-            raise UnsupportedError(
-                f"'lock.type' = '{lock}' is not the lock of a catalog with 'metastore' = '{kind}', which has its own: "
-                "remove it."
-            )
-        return ""
-    enabled = option_value(options, "lock.enabled")
     if kind == "rest" and lock:
         raise UnsupportedError(f"'lock.type' = '{lock}': a REST catalog has no lock, its server decides: remove it.")
-    if enabled and kind != "rest" and not lock:
+    if kind in ("jdbc", "hive") and lock not in ("", kind):
+        raise UnsupportedError(
+            f"'lock.type' = '{lock}' is not the lock of a catalog with 'metastore' = '{kind}', which has its own: "
+            "remove it."
+        )
+    if not is_directory(options):
+        return ""
+    enabled = option_value(options, "lock.enabled")
+    if enabled and not lock:
         raise UnsupportedError(
             "'lock.enabled' = 'true': a directory has no lock of its own. Add 'lock.type' = 'jdbc' or 'hive' with the "
             "'uri' of the catalog whose lock is meant, or remove it."
         )
-    return "" if enabled is False or kind == "rest" else lock
+    return "" if enabled is False else lock
 
 
 def locks_of(options: Mapping[str, str]) -> Metastore | None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.metastore.opening import check_kind, kind_of, lock_of
+from paimon_spark.metastore.opening import check_kind, is_directory, kind_of, lock_of, lock_type
 from paimon_spark.options import (
     LOCK_OPTIONS,
     METASTORE_OPTIONS,
@@ -31,7 +31,7 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
     """
     CatalogCache.of(options)
     metastore = kind_of(options)
-    of_directory = LOCK_OPTIONS.get(options.get("lock.type", "").strip().lower(), frozenset({"lock.enabled"}))
+    of_directory = LOCK_OPTIONS.get(lock_type(options), frozenset({"lock.enabled"}))
     for key, text in options.items():
         option = find_option(key)
         if option is None:
@@ -41,7 +41,7 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
             if key.startswith(_DEFAULT):
                 _check_default(key, text)
             kinds = [kind for kind, keys in METASTORE_OPTIONS.items() if option.key in keys]
-            if kinds and not (option.key in of_directory if metastore in ("", "filesystem") else metastore in kinds):
+            if kinds and not (option.key in of_directory if is_directory(options) else metastore in kinds):
                 raise UnsupportedError(
                     f"The catalog option '{key}' is for catalogs of another kind: add 'metastore' = "
                     f"{' or '.join(repr(kind) for kind in kinds)}, or remove it."

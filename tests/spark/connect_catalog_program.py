@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 
 import paimon_spark
 from paimon_spark.errors import PaimonError
-from tests.support.seeds import chance, part_of
+from tests.support.seeds import part_of
 
 CHECKS: list[Callable[[], None]] = []
 STEPS: list[Callable[[], None]] = []
@@ -550,7 +550,7 @@ def a_catalog_of_hive() -> None:
         equal(ids(f"hive.by_connect.{name}"), [1, 3])
     equal((root / "outside/snapshot/snapshot-1").exists(), True)
     views_of("hive.by_connect")
-    files_of("hive.by_connect", chance("a format of Hive").choice(FORMATS))
+    files_of("hive.by_connect", *part_of(FORMATS))
     spark.sql("DROP DATABASE hive.by_connect CASCADE")
 
 

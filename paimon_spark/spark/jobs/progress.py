@@ -21,6 +21,8 @@ from paimon_spark.storage.store_options import redact
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from paimon_spark.spec.snapshot import Operation
+
 _SECONDS_BEFORE = 2.0
 """What is done sooner shows no bar."""
 _SECONDS_BETWEEN = 0.5
@@ -34,6 +36,12 @@ def name_of(path: str) -> str:
     database, _, table = path.rstrip("/").rpartition("/")
     name = database.rpartition("/")[2]
     return f"{name.removesuffix('.db')}.{table}" if name.endswith(".db") else redact(path)
+
+
+def change_of(operation: Operation | None, path: str) -> str:
+    """Return what the jobs of a change of a table do: ``update shop.orders``; of an INSERT they ``write``."""
+    verb = "write" if operation is None else operation.value.lower().replace("_", " ")
+    return f"{verb} {name_of(path)}"
 
 
 def named_jobs(spark: SparkSession, what: str) -> AbstractContextManager[None]:

@@ -32,7 +32,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_LOC
 from paimon_spark.spark.columns.char_columns import select_stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, numbered
-from paimon_spark.spark.jobs.progress import name_of, named_jobs
+from paimon_spark.spark.jobs.progress import change_of, named_jobs
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import ReplacedFiles, RowDeletions, planned
@@ -148,7 +148,7 @@ def _locations_of(
     locations = located.select(FILE_PATH, ROW_INDEX)
     batches = rows_at_hand(locations)
     if batches is None:
-        what = f"{operation.value.lower()} {name_of(table.path)}, find rows"
+        what = f"{change_of(operation, table.path)}, find rows"
         found = [tuple(row) for row in collect_in_arrow(locations, what, _packed_locations, _FOUND)]
     else:
         packed = (part.columns for part in _packed_locations(batches))
@@ -214,9 +214,7 @@ def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id:
         CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = _hits_by_file(
-        rows_of_files(None).where(HIT), f"{operation.value.lower()} {name_of(table.path)}, find files"
-    )
+    found = _hits_by_file(rows_of_files(None).where(HIT), f"{change_of(operation, table.path)}, find files")
     touched = sorted(found)
     if not touched:
         return

@@ -34,7 +34,7 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, numbered
 from paimon_spark.spark.jobs.column_updates import write_columns
 from paimon_spark.spark.jobs.compact_job import executor_of
-from paimon_spark.spark.jobs.progress import name_of
+from paimon_spark.spark.jobs.progress import change_of
 from paimon_spark.spark.jobs.row_deletions import by_file
 from paimon_spark.spark.jobs.write_tasks import filled_batches
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
@@ -107,7 +107,9 @@ def write_changes(changes: DataFrame, table: FileStoreTable, *, updates: bool) -
     rows = numbered(changes)
     task, batches = partial(_merge_task, writes, columns), rows_at_hand(rows)
     if batches is None:
-        answers = [bytes(row.answer) for row in collect_in_arrow(rows, f"merge {name_of(table.path)}", task, _ANSWER)]
+        answers = [
+            bytes(row.answer) for row in collect_in_arrow(rows, change_of(Operation.MERGE, table.path), task, _ANSWER)
+        ]
     else:
         answers = [value.as_py() for answer in task(batches) for value in answer.column(0)]
     return writes[0], [done for answer in answers for done in pickle.loads(answer)]

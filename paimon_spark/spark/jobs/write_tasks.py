@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow
-from paimon_spark.spark.jobs.progress import name_of
+from paimon_spark.spark.jobs.progress import change_of
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import TableWrite
 from paimon_spark.spark.source.worker_process import speed_up_worker
@@ -105,8 +105,7 @@ def run_tasks(rows: DataFrame, write: TableWrite, task: WriteTask | None = None)
     if batches is not None:
         return write_here(batches, write, task)
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
-    operation = "write" if write.operation is None else write.operation.value.lower().replace("_", " ")
-    what = f"{operation} {name_of(write.plan.table.path)}"
+    what = change_of(write.operation, write.plan.table.path)
     messages = collect_in_arrow(rows, what, partial(_write_task, task or partial(_write_rows, write)), answer)
     return [pickle.loads(bytes(row.message)) for row in messages]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.metastore.hive_sasl import ENABLED
-from paimon_spark.metastore.opening import kind_of
+from paimon_spark.metastore.opening import kind_of, lock_type
 from paimon_spark.spark.session.session_settings import every_setting
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ _KERBEROS: Final = {
 
 def with_hive_address(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a catalog, those of Hive's metastore with what the session has set and no option says."""
-    lock = options.get("lock.type", "").strip().lower()  # of a directory: refused in another kind of catalog
-    if "hive" not in (kind_of(options), lock) or options.get("hive-conf-dir"):
+    if "hive" not in (kind_of(options), lock_type(options)) or options.get("hive-conf-dir"):
         return dict(options)
     known = every_setting(spark)
     found = {key: known[setting] for key, setting in _KERBEROS.items() if known.get(setting)}
