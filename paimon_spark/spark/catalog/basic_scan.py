@@ -11,24 +11,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql import types as spark
 
 from paimon_spark.spark.catalog.python_source import python_batch
-from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, none_of
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value
 from paimon_spark.spark.jvm.gateway import Gateway
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader
 
 _READ = "org.apache.spark.sql.connector.read"
-_METRIC = "org.apache.spark.sql.connector.metric"
 _JAVA_PICKLE_PROTOCOL = 3
 
 Rows = Sequence[tuple[Any, ...]]
 
 
 class BasicScanProxy(AnswerProxy):
-    """One scan: the columns that come out, and no metrics."""
-
-    columnar_mode: ClassVar[str] = "PARTITION_DEFINED"
-    """The constant of ``Scan.ColumnarSupportMode``: as Spark's Python reader says of each partition."""
+    """One scan: the columns that come out."""
 
     @abstractmethod
     def _struct(self) -> spark.StructType:
@@ -36,12 +32,7 @@ class BasicScanProxy(AnswerProxy):
 
     def answers(self) -> dict[str, Value]:
         """What does not depend on the rows."""
-        return {
-            "readSchema": ["struct", self._struct().json()],
-            "supportedCustomMetrics": none_of(f"{_METRIC}.CustomMetric"),
-            "reportDriverMetrics": none_of(f"{_METRIC}.CustomTaskMetric"),
-            "columnarSupportMode": ["constant", f"{_READ}.Scan$ColumnarSupportMode", self.columnar_mode],
-        }
+        return {"readSchema": ["struct", self._struct().json()]}
 
 
 class ReaderScanProxy(BasicScanProxy):
@@ -77,7 +68,6 @@ class LocalRowsProxy(BasicScanProxy):
     """A scan of given rows: no task runs."""
 
     interfaces = (f"{_READ}.LocalScan",)
-    columnar_mode = "UNSUPPORTED"
 
     def __init__(self, gateway: Gateway, struct: spark.StructType, text: str, values: Rows | bytes) -> None:
         """Hold the rows.
@@ -104,6 +94,7 @@ class LocalRowsProxy(BasicScanProxy):
         )
         return {
             **super().answers(),
+            "columnarSupportMode": ["constant", f"{_READ}.Scan$ColumnarSupportMode", "UNSUPPORTED"],
             "description": self.text,
             "rows": [tag, self.struct.json(), base64.b64encode(rows).decode()],
             "toBatch": None,

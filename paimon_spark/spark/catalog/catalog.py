@@ -26,7 +26,7 @@ from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
 from paimon_spark.spark.catalog.system_table import GlobalTableProxy, SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.catalog.view import KEEPS_VIEWS, view_value
-from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, java_proxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
@@ -129,7 +129,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
                 raise OptionError(f"System tables such as {ident.name()} have no CHANGES.")
         except TableNotFoundError:
             raise no_such_table(self.gateway, ident) from None
-        return java_proxy(ChangelogProxy(self.gateway, self.catalog_name, loaded, context))
+        return ChangelogProxy(self.gateway, self.catalog_name, loaded, context)
 
     def tableExists(self, ident: JavaObject) -> bool:
         """Whether there is such a table."""

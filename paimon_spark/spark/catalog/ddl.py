@@ -32,11 +32,10 @@ from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.catalog.column_definitions import OPTION_PREFIX, schema_of_create, struct_from_columns
 from paimon_spark.spark.catalog.format_table import format_table_proxy, staged_format_table
 from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table
-from paimon_spark.spark.catalog.named_table import WithoutMetricsProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.types import from_spark_field
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, java_proxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import (
@@ -80,7 +79,7 @@ _EXECUTION = "spark.sql.execution.id"
 """What a thread has while it executes a statement."""
 
 
-class NamespacesProxy(AnswerProxy, WithoutMetricsProxy):
+class NamespacesProxy(AnswerProxy):
     """The part of a catalog about databases, whose names have one part."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.SupportsNamespaces",)
@@ -418,7 +417,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         """CREATE TABLE … AS SELECT: the table is made now and dropped if the query fails."""
         return self._new(ident, definition, Operation.CREATE_TABLE_AS_SELECT)
 
-    def _new(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> JavaObject:
+    def _new(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> AnswerProxy:
         self._create(ident, self._schema(ident, definition))
 
         def redefine(options: Mapping[str, str]) -> LoadedTable:
@@ -428,11 +427,9 @@ class TableDefinitionsProxy(NamespacesProxy):
 
         table, on_abort = self._load(ident), lambda: self._drop(ident)
         if is_format_table(table.table.schema):
-            return java_proxy(staged_format_table(self.gateway, self.catalog_name, table, on_abort))
-        return java_proxy(
-            StagedTableProxy(
-                self.gateway, self.catalog_name, table, operation=operation, redefine=redefine, on_abort=on_abort
-            )
+            return staged_format_table(self.gateway, self.catalog_name, table, on_abort)
+        return StagedTableProxy(
+            self.gateway, self.catalog_name, table, operation=operation, redefine=redefine, on_abort=on_abort
         )
 
     def stageReplace(self, ident: JavaObject, *definition: Any) -> Any:
@@ -447,7 +444,7 @@ class TableDefinitionsProxy(NamespacesProxy):
             return self._replace(ident, definition, Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT)
         return self._new(ident, definition, Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT)
 
-    def _replace(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> JavaObject:
+    def _replace(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> AnswerProxy:
         table = self._load(ident).table
         schema = self._schema(ident, definition)
         if is_format_table(table.schema) or is_format_table(schema):
@@ -458,7 +455,7 @@ class TableDefinitionsProxy(NamespacesProxy):
                 other.pinned_snapshot_id = latest
         if not self._called_by("DataFrameWriter"):
             replace_table(table, schema)
-            return java_proxy(StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation))
+            return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation)
         staged = StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation)
         given = definition[0].columns() if len(definition) == 1 else definition[0]
         # Spark writes by position into a table that it takes for a new one of the rows' columns
@@ -466,19 +463,17 @@ class TableDefinitionsProxy(NamespacesProxy):
         names = [name.lower() for name in struct_from_columns(self.gateway, given)[0].names]
         if len(set(names)) == len(names) and own.keys() >= set(names):
             staged.struct = StructType([own[name] for name in names])
-        return java_proxy(staged)
+        return staged
 
-    def _replace_files(self, ident: JavaObject, schema: TableSchema) -> JavaObject:
+    def _replace_files(self, ident: JavaObject, schema: TableSchema) -> AnswerProxy:
         """REPLACE TABLE of or by a format table: the old one is dropped, as by the official connector."""
         self.catalog.drop_table(ident.namespace()[0], ident.name())
         self._create(ident, schema)
         loaded, on_abort = self._load(ident), lambda: self._drop(ident)
         if is_format_table(schema):
-            return java_proxy(staged_format_table(self.gateway, self.catalog_name, loaded, on_abort))
+            return staged_format_table(self.gateway, self.catalog_name, loaded, on_abort)
         operation = Operation.REPLACE_TABLE_AS_SELECT
-        return java_proxy(
-            StagedTableProxy(self.gateway, self.catalog_name, loaded, operation=operation, on_abort=on_abort)
-        )
+        return StagedTableProxy(self.gateway, self.catalog_name, loaded, operation=operation, on_abort=on_abort)
 
     def _called_by(self, *classes: str) -> bool:
         """Return whether one of Spark's classes called this that mean another statement than they seem to.
@@ -554,11 +549,11 @@ class TableDefinitionsProxy(NamespacesProxy):
         except TableNotFoundError:
             raise no_such_table(self.gateway, ident) from None
 
-    def _table(self, ident: JavaObject) -> JavaObject:
+    def _table(self, ident: JavaObject) -> AnswerProxy:
         loaded = self._load(ident)
         if is_format_table(loaded.table.schema):
-            return java_proxy(format_table_proxy(self.gateway, self.catalog_name, loaded))
-        return java_proxy(TableProxy(self.gateway, self.catalog_name, loaded))
+            return format_table_proxy(self.gateway, self.catalog_name, loaded)
+        return TableProxy(self.gateway, self.catalog_name, loaded)
 
     def _drop(self, ident: JavaObject) -> None:
         """Drop a table that a failed statement created."""

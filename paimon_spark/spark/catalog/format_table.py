@@ -15,13 +15,13 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.column_definitions import java_struct
-from paimon_spark.spark.catalog.named_table import NamedTableProxy, WithoutMetricsProxy
+from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, catalyst_row, partition_values
 from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import thrown
 from paimon_spark.spark.jvm.store_settings import has_file_system
@@ -60,7 +60,7 @@ def staged_format_table(
     return StagedFormatTableProxy(gateway, catalog_name, loaded.name, FormatTable.of(loaded.table), on_abort)
 
 
-class FormatTableProxy(NamedTableProxy, WithoutMetricsProxy):
+class FormatTableProxy(NamedTableProxy):
     """A table of plain files, as one statement sees it."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
@@ -245,7 +245,7 @@ class StagedFormatTableProxy(FormatTableProxy):
         self.on_abort()
 
 
-class FormatWriteProxy(Proxy):
+class FormatWriteProxy(AnswerProxy):
     """Collects what one write replaces; answers ``WriteBuilder``, and what builds it."""
 
     interfaces = (f"{_WRITE}.WriteBuilder", f"{_WRITE}.SupportsOverwriteV2")
@@ -262,10 +262,6 @@ class FormatWriteProxy(Proxy):
         dynamic = is_dynamic_overwrite(asks_for_dynamic(self.given), settings)
         self.replaced = (files.written_partitions if dynamic else files.everything)(self.table)
         return self
-
-    def canOverwrite(self, _predicates: Any) -> bool:
-        """Whether a condition can be replaced: `overwrite` says by name what cannot."""
-        return True
 
     def overwrite(self, predicates: Any) -> Any:
         """Replace the partitions for which all predicates are true.
@@ -290,16 +286,8 @@ class FormatWriteProxy(Proxy):
         """The write."""
         return V1WriteProxy(self.gateway, self.table, self.replaced)
 
-    def buildForBatch(self) -> JavaObject:
-        """Not called where `build` is there."""
-        raise NotImplementedError
 
-    def buildForStreaming(self) -> JavaObject:
-        """Streams are not written to format tables."""
-        raise UnsupportedError("A stream cannot be written to a format table: write its directory by Spark's own sink.")
-
-
-class V1WriteProxy(WithoutMetricsProxy):
+class V1WriteProxy(AnswerProxy):
     """A write that is given its rows as a DataFrame; answers ``V1Write`` and ``InsertableRelation``."""
 
     interfaces = (f"{_WRITE}.V1Write", "org.apache.spark.sql.sources.InsertableRelation")
@@ -317,9 +305,9 @@ class V1WriteProxy(WithoutMetricsProxy):
         """Write the rows, on the driver."""
         files.write_rows(self.table, DataFrame(rows, active_session(self.gateway)), self.replaced)
 
-    def description(self) -> str:
+    def answers(self) -> dict[str, Value]:
         """For EXPLAIN."""
-        return f"{self.table.format} {self.table.path}"
+        return {"description": f"{self.table.format} {self.table.path}"}
 
     def toString(self) -> str:
         """For EXPLAIN; no two writes are equal."""

@@ -9,8 +9,7 @@ from typing import ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.loading import CHANGED, STREAMED
-from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
-from paimon_spark.spark.jvm.gateway import JavaObject, Proxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spec.sql_text import quoted_name
 
 
@@ -23,19 +22,6 @@ def metadata_answers(columns: StructType) -> dict[str, Value]:
 
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
-_TRANSFORM = "org.apache.spark.sql.connector.expressions.Transform"
-
-
-class WithoutMetricsProxy(Proxy):
-    """What Spark asks for metrics, and that has none."""
-
-    def supportedCustomMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
-
-    def reportDriverMetrics(self) -> JavaObject:
-        """No metrics."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
 
 
 class NamedTableProxy(AnswerProxy):
@@ -52,12 +38,9 @@ class NamedTableProxy(AnswerProxy):
         struct, keys = self.struct.json(), self._partition_keys()
         return {
             "name": self.table_name,
-            "id": None,
-            "version": None,
             "schema": ["struct", struct],
             "columns": ["columns", struct],
-            "constraints": none_of(f"{_CATALOG}.constraints.Constraint"),
-            "partitioning": ["identity", [quoted_name(key) for key in keys]] if keys else none_of(_TRANSFORM),
+            **({"partitioning": ["identity", [quoted_name(key) for key in keys]]} if keys else {}),
             "properties": ["map", self._properties()],
             "capabilities": ["constants", f"{_CATALOG}.TableCapability", list(self._capabilities())],
         }

@@ -14,7 +14,6 @@ from typing import Any
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.named_table import WithoutMetricsProxy
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
@@ -52,7 +51,7 @@ _SETTERS: dict[type[t.DataType], str] = {
 }
 
 
-class PartitionsProxy(AnswerProxy, WithoutMetricsProxy):
+class PartitionsProxy(AnswerProxy):
     """The part of a table about its partitions."""
 
     loaded: LoadedTable

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
-from paimon_spark.spark.jvm.answer_proxy import java_proxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Value, described_proxy, java_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.session.pyspark_members import java_state
@@ -60,7 +60,7 @@ class ProcedureCatalogProxy(Proxy):
         return self.gateway.array("org.apache.spark.sql.connector.catalog.Identifier", identifiers)
 
 
-class ProcedureProxy(Proxy):
+class ProcedureProxy(AnswerProxy):
     """A procedure of a catalog, by its name."""
 
     def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy, procedure: Procedure) -> None:
@@ -68,13 +68,10 @@ class ProcedureProxy(Proxy):
         self.owner = owner
         self.procedure = procedure
 
-    def name(self) -> str:
-        """The name in plans."""
-        return f"{self.owner.catalog_name}.{SYSTEM_DATABASE}.{self.procedure.name}"
-
-    def description(self) -> str:
-        """What DESCRIBE PROCEDURE shows."""
-        return self.procedure.described
+    def answers(self) -> dict[str, Value]:
+        """Its name in plans, and what DESCRIBE PROCEDURE shows."""
+        name = f"{self.owner.catalog_name}.{SYSTEM_DATABASE}.{self.procedure.name}"
+        return {"name": name, "description": self.procedure.described}
 
 
 class UnboundProcedureProxy(ProcedureProxy):
@@ -82,12 +79,13 @@ class UnboundProcedureProxy(ProcedureProxy):
 
     interfaces = (f"{_PROCEDURES}.UnboundProcedure",)
 
-    def bind(self, _arguments: JavaObject) -> Any:
-        """The procedure for the types of a call's arguments: always the same."""
-        return BoundProcedureProxy(self.gateway, self.owner, self.procedure)
+    def answers(self) -> dict[str, Value]:
+        """The procedure for the types of a call's arguments is always the same."""
+        bound = BoundProcedureProxy(self.gateway, self.owner, self.procedure)
+        return {**super().answers(), "bind": described_proxy(bound)}
 
 
-class MissingProcedureProxy(Proxy):
+class MissingProcedureProxy(AnswerProxy):
     """A procedure that does not exist. Spark shows the error of `bind`, but not one of `loadProcedure`."""
 
     interfaces = (f"{_PROCEDURES}.UnboundProcedure",)
@@ -97,9 +95,9 @@ class MissingProcedureProxy(Proxy):
         self.missing_name = name
         self.error = error
 
-    def name(self) -> str:
+    def answers(self) -> dict[str, Value]:
         """The name in plans."""
-        return self.missing_name
+        return {"name": self.missing_name}
 
     def description(self) -> str:
         """DESCRIBE PROCEDURE: fails."""
@@ -115,19 +113,10 @@ class BoundProcedureProxy(ProcedureProxy):
 
     interfaces = (f"{_PROCEDURES}.BoundProcedure",)
 
-    def isDeterministic(self) -> bool:
-        """Whether two calls do the same: never, they change tables."""
-        return False
-
-    def parameters(self) -> JavaObject:
-        """The arguments; one that is not required has NULL for a default."""
-        procedures = self.gateway.jvm.org.apache.spark.sql.connector.catalog.procedures
-        incoming = getattr(procedures.ProcedureParameter, "in")  # a keyword of Python
-        built = []
-        for argument in self.procedure.arguments:
-            builder = incoming(argument.name, self.gateway.data_type(argument.type.json()))
-            built.append((builder if argument.required else builder.defaultValue("NULL")).build())
-        return self.gateway.array(f"{_PROCEDURES}.ProcedureParameter", built)
+    def answers(self) -> dict[str, Value]:
+        """Its arguments; two calls never do the same, as they change tables."""
+        arguments = [[each.name, each.type.json(), each.required] for each in self.procedure.arguments]
+        return {**super().answers(), "isDeterministic": False, "parameters": ["parameters", arguments]}
 
     def call(self, row: JavaObject) -> JavaObject:
         """Run the procedure; the result has one set of rows, or none."""

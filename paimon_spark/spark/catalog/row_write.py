@@ -22,8 +22,9 @@ from paimon_spark.commit.row_counts import reporting_to
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Value, java_proxy
 from paimon_spark.spark.jvm.features import LOCAL_WRITES, missing_of
-from paimon_spark.spark.jvm.gateway import FunctionProxy, Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import shared_object
 from paimon_spark.spark.jvm.node_metrics import reported_write_metrics, supported_write_metrics
 from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
@@ -84,10 +85,10 @@ def _batches(data: bytes) -> list[pa.RecordBatch]:
     return batches
 
 
-class RowWriteProxy(FunctionProxy):
+class RowWriteProxy(AnswerProxy):
     """A write of all rows at once. Spark asks while it optimises and executes the statement."""
 
-    interfaces = ("org.apache.spark.sql.connector.write.V1Write", "java.util.function.Function")
+    interfaces = ("org.apache.spark.sql.connector.write.V1Write", FUNCTION)
 
     def __init__(
         self,
@@ -159,7 +160,9 @@ class RowWriteProxy(FunctionProxy):
             opened=self.opened,
         )
         taken.taken = True  # another one: Spark keeps the command that it had where both are equal
-        return shared_object(self.gateway, _COMMANDS).taken(made, query, table, taken, rows is not None)
+        return shared_object(self.gateway, _COMMANDS).taken(
+            made, query, java_proxy(table), java_proxy(taken), rows is not None
+        )
 
     def _overwrite(self, target: JavaObject, query: JavaObject) -> JavaObject:
         """A static overwrite: of a dynamic one Spark hands over no DataFrame. The options say what is replaced."""
@@ -179,9 +182,12 @@ class RowWriteProxy(FunctionProxy):
         """What takes the rows."""
         return InsertProxy(self)
 
-    def description(self) -> str:
-        """For EXPLAIN."""
-        return f"paimon {self.name}"
+    def answers(self) -> dict[str, Value]:
+        """What is known of every write."""
+        return {
+            "description": f"paimon {self.name}",
+            "supportedCustomMetrics": supported_write_metrics(self.gateway),
+        }
 
     def toString(self) -> str:
         """For EXPLAIN; no two writes are equal."""
@@ -203,16 +209,12 @@ class RowWriteProxy(FunctionProxy):
         """As `toBatch`."""
         self.toBatch()
 
-    def supportedCustomMetrics(self) -> JavaObject:
-        """What Spark's UI shows of the commit."""
-        return supported_write_metrics(self.gateway)
-
     def reportDriverMetrics(self) -> JavaObject:
-        """The same, with values."""
+        """What Spark's UI shows of the commit."""
         return reported_write_metrics(self.gateway, self.metrics)
 
 
-class InsertProxy(Proxy):
+class InsertProxy(AnswerProxy):
     """Writes the rows of one statement and commits them."""
 
     interfaces = ("org.apache.spark.sql.sources.InsertableRelation",)
@@ -264,7 +266,7 @@ class InsertProxy(Proxy):
         write.commit([write.write_task(batches, 0)], executor_of(active_session(self.gateway)))
 
 
-class RowTableProxy(Proxy):
+class RowTableProxy(AnswerProxy):
     """The table of a command, as one that takes DataFrames."""
 
     interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsWrite")
@@ -273,15 +275,13 @@ class RowTableProxy(Proxy):
         super().__init__(gateway)
         self.table = table
 
+    def answers(self) -> dict[str, Value]:
+        """Rows come as a DataFrame."""
+        return {"capabilities": ["constants", f"{_CATALOG}.TableCapability", ["V1_BATCH_WRITE", "TRUNCATE"]]}
+
     def name(self) -> str:
         """As of the table itself."""
         return str(self.table.name())
-
-    def id(self) -> None:
-        """Identity over time: none is kept."""
-
-    def version(self) -> None:
-        """Version for transactions: none."""
 
     def schema(self) -> JavaObject:
         """As of the table itself."""
@@ -291,10 +291,6 @@ class RowTableProxy(Proxy):
         """As of the table itself."""
         return self.table.columns()
 
-    def constraints(self) -> JavaObject:
-        """None."""
-        return self.gateway.array(f"{_CATALOG}.constraints.Constraint", [])
-
     def partitioning(self) -> JavaObject:
         """As of the table itself."""
         return self.table.partitioning()
@@ -302,10 +298,6 @@ class RowTableProxy(Proxy):
     def properties(self) -> JavaObject:
         """As of the table itself."""
         return self.table.properties()
-
-    def capabilities(self) -> JavaObject:
-        """Rows as a DataFrame."""
-        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", ["V1_BATCH_WRITE", "TRUNCATE"])
 
     def newWriteBuilder(self, info: JavaObject) -> Any:
         """As of the table itself."""

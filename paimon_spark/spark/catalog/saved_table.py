@@ -13,7 +13,8 @@ from paimon_spark.spark.catalog.distributed_rows import write_distribution
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.catalog.write import WriteBuilderProxy, WriteProxy, session_parallelism
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Value
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import python_struct
 from paimon_spark.spark.source.shuffle_columns import has_keys_of
 from paimon_spark.spark.source.source_options import write_request
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
 
-class SavedTableProxy(Proxy):
+class SavedTableProxy(AnswerProxy):
     """The target of a save, which accepts all columns; Spark knows nothing else of it."""
 
     names_errors = True
@@ -35,8 +36,7 @@ class SavedTableProxy(Proxy):
     def __init__(
         self,
         gateway: Gateway,
-        struct: JavaObject,
-        columns: JavaObject,
+        struct: str,
         options: Mapping[str, str],
         opened: FileStoreTable | None,
     ) -> None:
@@ -44,50 +44,25 @@ class SavedTableProxy(Proxy):
 
         Args:
             gateway: the JVM.
-            struct: the ``StructType`` of the rows.
-            columns: the same as ``Column[]``.
+            struct: the ``StructType`` of the rows, as JSON.
             options: of the save, where the write has none.
             opened: the table; None where there is none yet.
         """
         super().__init__(gateway)
         self.opened = opened
         self.struct = struct
-        self.java_columns = columns
         self.options = options
 
-    def name(self) -> str:
-        """The name in plans and messages."""
-        return "paimon"
-
-    def id(self) -> None:
-        """Identity over time: none is kept."""
-
-    def version(self) -> None:
-        """Version for transactions: none."""
-
-    def schema(self) -> JavaObject:
-        """The columns of the rows."""
-        return self.struct
-
-    def columns(self) -> JavaObject:
-        """The same as ``Column[]``."""
-        return self.java_columns
-
-    def constraints(self) -> JavaObject:
-        """None."""
-        return self.gateway.array(f"{_CATALOG}.constraints.Constraint", [])
-
-    def partitioning(self) -> JavaObject:
-        """None that Spark must know."""
-        return self.gateway.array("org.apache.spark.sql.connector.expressions.Transform", [])
-
-    def properties(self) -> JavaObject:
-        """The provider only."""
-        return self.gateway.string_map({"provider": "paimon"})
-
-    def capabilities(self) -> JavaObject:
-        """Writes of any columns: our writer matches, casts and checks them."""
-        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", ["BATCH_WRITE", "TRUNCATE", "ACCEPT_ANY_SCHEMA"])
+    def answers(self) -> dict[str, Value]:
+        """The columns of the rows; writes may have any, as our writer matches, casts and checks them."""
+        capabilities = ["BATCH_WRITE", "TRUNCATE", "ACCEPT_ANY_SCHEMA"]
+        return {
+            "name": "paimon",
+            "schema": ["struct", self.struct],
+            "columns": ["columns", self.struct],
+            "properties": ["map", {"provider": "paimon"}],
+            "capabilities": ["constants", f"{_CATALOG}.TableCapability", capabilities],
+        }
 
     def newWriteBuilder(self, info: JavaObject) -> Any:
         """A builder for one write."""
@@ -102,7 +77,7 @@ class SaveBuilderProxy(WriteBuilderProxy):
     def __init__(
         self, gateway: Gateway, info: JavaObject, options: Mapping[str, str], opened: FileStoreTable | None = None
     ) -> None:
-        Proxy.__init__(self, gateway)
+        AnswerProxy.__init__(self, gateway)
         self.info = info
         self.existing = opened
         self.given = gateway.string_dict(info.options().asCaseSensitiveMap()) or dict(options)

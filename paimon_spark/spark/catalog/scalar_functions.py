@@ -17,6 +17,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.catalog.procedure_calls import ProcedureCatalogProxy, open_table
 from paimon_spark.spark.catalog.sql_functions import BoundFunctionProxy, SqlFunctionProxy, UnboundFunctionProxy
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
@@ -208,9 +209,9 @@ class BoundMaxPtProxy(BoundFunctionProxy):
         super().__init__(gateway, owner.catalog_name, MAX_PT, arguments, '"string"')
         self.owner = owner
 
-    def isResultNullable(self) -> bool:
+    def answers(self) -> dict[str, Value]:
         """A table without rows is an error, not NULL."""
-        return False
+        return {**super().answers(), "isResultNullable": False}
 
     def produceResult(self, row: JavaObject) -> JavaObject:
         """The value for a table's name.

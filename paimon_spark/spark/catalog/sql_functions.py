@@ -14,7 +14,8 @@ from typing import ClassVar
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.gateway import FunctionProxy, Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Value
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import active_session, java_list, scala_seq
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
 from paimon_spark.spark.session.pyspark_members import java_state
@@ -28,7 +29,7 @@ _DEFAULTS = ("CURRENT_DEFAULT", "default")
 """Spark's keys for the default of a parameter: of columns, and of functions."""
 
 
-class UnboundFunctionProxy(Proxy):
+class UnboundFunctionProxy(AnswerProxy):
     """A function, whose arguments are not known yet."""
 
     interfaces = (f"{_FUNCTIONS}.UnboundFunction",)
@@ -38,16 +39,12 @@ class UnboundFunctionProxy(Proxy):
         self.shown = shown
         self.usage = usage
 
-    def name(self) -> str:
-        """The name in plans."""
-        return self.shown
-
-    def description(self) -> str:
-        """What DESCRIBE FUNCTION shows."""
-        return self.usage
+    def answers(self) -> dict[str, Value]:
+        """The name in plans, and what DESCRIBE FUNCTION shows."""
+        return {"name": self.shown, "description": self.usage}
 
 
-class BoundFunctionProxy(FunctionProxy):
+class BoundFunctionProxy(AnswerProxy):
     """A function of some types."""
 
     interfaces: ClassVar[tuple[str, ...]] = (f"{_FUNCTIONS}.ScalarFunction",)
@@ -59,30 +56,18 @@ class BoundFunctionProxy(FunctionProxy):
         self.types = [field.dataType() for field in arguments.fields()]
         self.result = result
 
-    def name(self) -> str:
-        """The name in plans."""
-        return self.shown
-
-    def canonicalName(self) -> str:
-        """The same function of another catalog reads other tables."""
+    def answers(self) -> dict[str, Value]:
+        """The name in plans, and the type; the same function of another catalog reads other tables."""
         types = ", ".join(str(kind.catalogString()) for kind in self.types)
-        return f"paimon.{self.catalog_name}.{self.shown}({types})"
+        return {
+            "name": self.shown,
+            "canonicalName": f"paimon.{self.catalog_name}.{self.shown}({types})",
+            "resultType": ["struct", self.result],
+        }
 
     def inputTypes(self) -> JavaObject:
         """As they are given."""
         return self.gateway.array("org.apache.spark.sql.types.DataType", self.types)
-
-    def resultType(self) -> JavaObject:
-        """Its type."""
-        return self.gateway.data_type(self.result)
-
-    def isResultNullable(self) -> bool:
-        """NULL of NULL, say."""
-        return True
-
-    def isDeterministic(self) -> bool:
-        """So that Spark works constants out before it runs a query."""
-        return True
 
 
 class SqlFunctionProxy(UnboundFunctionProxy):
@@ -132,9 +117,9 @@ class BoundSqlFunctionProxy(BoundFunctionProxy):
         self.function = function
         self.body = body
 
-    def isDeterministic(self) -> bool:
-        """False, whatever the function says: then Spark refuses the call in VALUES, as those of its own."""
-        return False
+    def answers(self) -> dict[str, Value]:
+        """Not deterministic, whatever the function says: then Spark refuses it in VALUES, as those of its own."""
+        return {**super().answers(), "isDeterministic": False}
 
     def produceResult(self, _row: object) -> None:
         """Never called where the rule is.
@@ -142,14 +127,14 @@ class BoundSqlFunctionProxy(BoundFunctionProxy):
         Raises:
             PaimonError: this Spark did not let the rule in.
         """
-        raise PaimonError(f"{features.SQL_FUNCTIONS.loss}: call {self.name()} by paimon_spark.sql.")
+        raise PaimonError(f"{features.SQL_FUNCTIONS.loss}: call {self.shown} by paimon_spark.sql.")
 
     def apply(self, call: JavaObject) -> JavaObject:
         """The expression for a call in a plan."""
         some = self.gateway.jvm.scala.Option.apply
         arguments = scala_seq(self.gateway, java_list(call.children()))
         return compat.SQL_FUNCTION_CALL(
-            self.gateway, self.name(), self._spark_function(), arguments, some(self.resultType())
+            self.gateway, self.shown, self._spark_function(), arguments, some(self.gateway.data_type(self.result))
         )
 
     def _spark_function(self) -> JavaObject:
@@ -165,7 +150,7 @@ class BoundSqlFunctionProxy(BoundFunctionProxy):
             gateway,
             identifier,
             some(self._parameters()) if function.inputs else none,
-            gateway.jvm.scala.util.Left(self.resultType()),
+            gateway.jvm.scala.util.Left(gateway.data_type(self.result)),
             none if query else body,
             body if query else none,
             some(function.comment),

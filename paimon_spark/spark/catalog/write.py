@@ -31,7 +31,8 @@ from paimon_spark.spark.catalog.python_source import python_write_builder
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, local_rows, takes_rows
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import FunctionProxy, Gateway, JavaObject, Proxy, called_by
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Value, none_of
+from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.node_metrics import reported_write_metrics, supported_write_metrics
 from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
 from paimon_spark.spark.session.overwrite_mode import (
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 _WRITER_MODULE = "pyspark.sql.worker.write_into_data_source"
 
 
-class BatchWriteProxy(Proxy):
+class BatchWriteProxy(AnswerProxy):
     """One write of one statement, on the driver."""
 
     interfaces = ("org.apache.spark.sql.connector.write.BatchWrite",)
@@ -120,13 +121,6 @@ class BatchWriteProxy(Proxy):
     def toString(self) -> str:
         """For Spark's log."""
         return f"PaimonBatchWrite({self.options['path']})@{id(self):x}"
-
-    def useCommitCoordinator(self) -> bool:
-        """One attempt of a task commits."""
-        return True
-
-    def onDataWriterCommit(self, _message: JavaObject) -> None:
-        """A task is done: nothing to do before all are."""
 
     def commit(self, messages: Any, *_summary: Any) -> None:
         """Make what all tasks wrote one snapshot. Called once; Spark 4.1 and later add a summary of the rows.
@@ -191,7 +185,7 @@ _WRITE = "org.apache.spark.sql.connector.write"
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions"
 
 
-class WriteBuilderProxy(Proxy):
+class WriteBuilderProxy(AnswerProxy):
     """Collects what one write replaces and hands the rows to our data source."""
 
     interfaces = (f"{_WRITE}.WriteBuilder", f"{_WRITE}.SupportsOverwriteV2", f"{_WRITE}.SupportsDynamicOverwrite")
@@ -215,10 +209,6 @@ class WriteBuilderProxy(Proxy):
         dynamic = is_dynamic_overwrite(option, settings, self.loaded.options, self.loaded.own_options, named=named)
         self.overwriting = overwrite_option(dynamic=dynamic)
         return self
-
-    def canOverwrite(self, _predicates: Any) -> bool:
-        """Whether a condition can be replaced: `overwrite` says by name what cannot."""
-        return True
 
     def overwrite(self, predicates: Any) -> Any:
         """Replace the partitions for which all predicates are true.
@@ -271,19 +261,11 @@ class WriteBuilderProxy(Proxy):
         """The table as the statement opened it, unless options of the write say how the store is reached."""
         return None if reaching_options(self.given) else self.loaded.table
 
-    def buildForBatch(self) -> JavaObject:
-        """Not called where `build` is there."""
-        return self.build().toBatch()
 
-    def buildForStreaming(self) -> JavaObject:
-        """Not called where `build` is there."""
-        return self.build().toStreaming()
-
-
-class WriteProxy(FunctionProxy):
+class WriteProxy(AnswerProxy):
     """A write whose rows Spark brings together by key first. Spark asks while it optimises the statement."""
 
-    interfaces = (f"{_WRITE}.RequiresDistributionAndOrdering", "java.util.function.Function")
+    interfaces = (f"{_WRITE}.RequiresDistributionAndOrdering", FUNCTION)
 
     def __init__(self, builder: WriteBuilderProxy, options: Mapping[str, str], distribution: WriteDistribution) -> None:
         super().__init__(builder.gateway)
@@ -304,6 +286,22 @@ class WriteProxy(FunctionProxy):
         self._batch: BatchWriteProxy | None = None
         self._driver_write = RowWriteProxy.of(builder, options, in_driver=True)
 
+    def answers(self) -> dict[str, Value]:
+        """Where rows go: those of one key to one task, where the table has keys; writers sort.
+
+        AQE must not split the rows of a key over tasks; those of a partition of an append table it may.
+        """
+        wanted = self.distribution
+        return {
+            "description": f"paimon {self.loaded.name}",
+            "requiredDistribution": ["clustered", [quoted_name(column) for column in wanted.columns]],
+            "distributionStrictlyRequired": not wanted.may_split,
+            "requiredNumPartitions": wanted.num_partitions,
+            "advisoryPartitionSizeInBytes": wanted.advisory_bytes,
+            "requiredOrdering": none_of(f"{_EXPRESSIONS}.SortOrder"),
+            "supportedCustomMetrics": supported_write_metrics(self.gateway),
+        }
+
     def apply(self, command: JavaObject) -> JavaObject:
         """The write of rows that are shuffled by bucket; asked by a rule of Spark's optimizer (`hooks.java_rules`).
 
@@ -313,10 +311,6 @@ class WriteProxy(FunctionProxy):
         if rows is not None:
             return self._driver_write.apply(command, rows)
         return self.rows.distribute(command)
-
-    def description(self) -> str:
-        """For EXPLAIN."""
-        return f"paimon {self.loaded.name}"
 
     def toString(self) -> str:
         """For EXPLAIN, where Spark shows this and not the description; no two writes are equal."""
@@ -335,45 +329,9 @@ class WriteProxy(FunctionProxy):
         builder = python_write_builder(self.gateway, self.info, struct, self.options)
         return (builder.truncate() if self.overwrites else builder).build().toStreaming()
 
-    def supportedCustomMetrics(self) -> JavaObject:
-        """What Spark's UI shows of the commit."""
-        return supported_write_metrics(self.gateway)
-
     def reportDriverMetrics(self) -> JavaObject:
-        """The same, with values."""
-        return reported_write_metrics(self.gateway, self._commits())
-
-    def _commits(self) -> CommitMetrics | None:
-        return None if self._batch is None else self._batch.metrics
-
-    def requiredDistribution(self) -> JavaObject:
-        """Rows of one key in one task, where the table has keys."""
-        if not self.distribution.columns:
-            return self.gateway.jvm.org.apache.spark.sql.connector.distributions.Distributions.unspecified()
-        return clustered(self.gateway, self.distribution.columns)
-
-    def distributionStrictlyRequired(self) -> bool:
-        """AQE must not split the rows of a key over tasks; those of a partition of an append table it may."""
-        return not self.distribution.may_split
-
-    def requiredNumPartitions(self) -> int:
-        """The number of tasks, or 0."""
-        return self.distribution.num_partitions
-
-    def advisoryPartitionSizeInBytes(self) -> int:
-        """The size of a task's data, or 0."""
-        return self.distribution.advisory_bytes
-
-    def requiredOrdering(self) -> JavaObject:
-        """None: writers sort."""
-        return self.gateway.array(f"{_EXPRESSIONS}.SortOrder", [])
-
-
-def clustered(gateway: Gateway, columns: Sequence[str]) -> JavaObject:
-    """Spark's ``ClusteredDistribution`` by columns."""
-    connector = gateway.jvm.org.apache.spark.sql.connector
-    references = [connector.expressions.Expressions.column(quoted_name(column)) for column in columns]
-    return connector.distributions.Distributions.clustered(gateway.array(f"{_EXPRESSIONS}.Expression", references))
+        """What Spark's UI shows of the commit."""
+        return reported_write_metrics(self.gateway, None if self._batch is None else self._batch.metrics)
 
 
 def session_parallelism(gateway: Gateway) -> Parallelism:

@@ -17,6 +17,7 @@ from paimon_spark.errors import MissingFileError, PaimonError, StorageError
 from paimon_spark.spark.catalog.frames import read_relation, streaming_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy, named_text
 from paimon_spark.spark.jvm.plan_expressions import renamed
@@ -150,9 +151,8 @@ class FormatPlansProxy(SessionProxy):
             return command  # a table of Spark's own catalog, which the plain source refuses
         table, opened = relation.table(), self._opened(options)
         values = [relation.productElement(number) for number in range(relation.productArity())]
-        values[0] = SavedTableProxy(
-            self.gateway, table.schema(), table.columns(), {**self._settings(options), **options}, opened
-        )
+        given = {**self._settings(options), **options}
+        values[0] = java_proxy(SavedTableProxy(self.gateway, str(table.schema().json()), given, opened))
         saved = command.withNewTable(relation.copy(*values))
         query = command.query()
         struct = python_struct(query.schema())

@@ -19,6 +19,7 @@ from paimon_spark.spark.catalog.format_table import FormatTableProxy
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
 from paimon_spark.spark.jvm.node_metrics import statement_metrics
@@ -53,9 +54,6 @@ class StatementProxy(Proxy):
         super().__init__(gateway)
         self._lists = new_object(gateway, "PaimonLongLists", ("java.lang.Integer", _LONG_LIST))
 
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
     def apply(self, statement: JavaObject, explained: JavaObject) -> JavaObject:
         """Return the command to run; the same statement where the table is Spark's, or Spark refuses the statement.
 
@@ -87,10 +85,10 @@ class StatementProxy(Proxy):
         return new_object(
             self.gateway,
             _COMMAND_CLASS,
-            ("java.lang.String", work.text()),
+            ("java.lang.String", work.text),
             ("java.lang.String", strategy_text(work, explained=bool(explained))),
             ("java.lang.String", work.name),
-            ("java.util.concurrent.Callable", work),
+            ("java.util.concurrent.Callable", java_proxy(work)),
             ("java.lang.String", statement_metrics(self.gateway)),
             ("scala.collection.immutable.Seq", self._columns(work.counts)),
         )

@@ -19,7 +19,8 @@ from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.hooks.merge_plans import AnalyzedMerge, is_deterministic, merge_text
 from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.node_metrics import statement_values
 from paimon_spark.spark.jvm.plan_tables import column_ids
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from paimon_spark.spark.sql.merge_strategy import MergeStrategy
 
 
-class RowLevelProxy(Proxy):
+class RowLevelProxy(AnswerProxy):
     """A statement that can be run; answers ``java.util.concurrent.Callable``, which may throw any exception."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable",)
@@ -68,8 +69,9 @@ class RowLevelProxy(Proxy):
 
     def toString(self) -> str:
         """The statement."""
-        return self.text()
+        return self.text
 
+    @property
     @abstractmethod
     def text(self) -> str:
         """The statement, as plans show it."""
@@ -117,6 +119,7 @@ class ChangeProxy(RowLevelProxy):
         super().__init__(target, loaded)
         self.condition = condition
 
+    @cached_property
     def text(self) -> str:
         """The statement without the values that are assigned."""
         where = "" if self.condition is None else f" WHERE {self.condition.sql()}"
@@ -187,6 +190,7 @@ class MergeProxy(RowLevelProxy):
         self.plan = plan
         self.merge = AnalyzedMerge(target, plan)
 
+    @cached_property
     def text(self) -> str:
         """The statement without the values that are assigned."""
         return merge_text(self.loaded.name, self.plan)

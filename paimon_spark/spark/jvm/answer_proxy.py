@@ -1,13 +1,13 @@
 """Proxies of which Java knows the answers: Python is asked once for each decision, in one JSON text.
 
 An `AnswerProxy` says in advance what Spark will want to know of it (`answers`), which calls may wait for the next
-question (`noted`) and which are questions (`asked`). ``PaimonProxy`` in the JVM does the rest; calls that it does not
-know reach the proxy as those of any `Proxy`.
+question (`noted`) and which are questions (`asked`). ``PaimonProxy`` in the JVM does the rest. A method with a default
+in Java that the class does not define is Java's own; all other calls reach the proxy as those of any `Proxy`.
 
 Values are JSON, or a list whose first element says what Java makes of the others:
 
 ===================================== =====================================================
-``["struct", json]``                  a ``StructType``
+``["struct", json]``                  a ``StructType``, or another ``DataType``
 ``["columns", json]``                 the same as ``Column[]``
 ``["strings", [...]]``                a ``String[]``; ``["set", [...]]``, ``["map", {...}]`` collections of strings
 ``["constants", class, [...]]``       a set of constants of an enum, ``["constant", class, name]`` one of them
@@ -28,6 +28,8 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["partitions of", batch]``          its ``InputPartition[]``; its ``createReaderFactory`` is answered from then on
 ``["metrics", [[kind, name, text]]]`` ``CustomMetric[]`` (`node_metrics`); ``["metric values", {...}]``
                                       ``CustomTaskMetric[]``
+``["clustered", [...]]``              a ``Distribution`` by columns; of none, one that says nothing
+``["parameters", [[name, json, bool]]]`` ``ProcedureParameter[]``, and whether each must be given
 ``["offset", json]``                  an ``Offset`` of a stream; ``["limit", rows]`` a ``ReadLimit`` (null: none)
 ===================================== =====================================================
 
@@ -46,7 +48,7 @@ from py4j.protocol import Py4JError
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm.features import CATALOG
-from paimon_spark.spark.jvm.gateway import JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import JavaObject, Proxy, is_java_name
 from paimon_spark.spark.jvm.java_sources import new_object
 
 if TYPE_CHECKING:
@@ -115,10 +117,20 @@ class AnswerProxy(Proxy):
     """Java's method: the method of this class that makes a `Reply` of a `Question`."""
     settings: ClassVar[tuple[str, ...]] = ()
     """Keys of the session's settings that questions bring along; a prefix ends in a dot."""
+    defined: ClassVar[Sequence[str]] = ()
+    """The methods of this class that Java may call."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Note the methods."""
+        super().__init_subclass__(**kwargs)
+        cls.defined = [name for name in dir(cls) if is_java_name(name) and callable(getattr(cls, name))]
 
     def answers(self) -> dict[str, Value]:
-        """What methods without arguments answer."""
+        """What methods answer whatever their arguments are."""
         return {}
+
+    def _for_java(self) -> Any:
+        return java_proxy(self)
 
     def ask(self, method: str, request: str) -> str:
         """A question of Java's, as JSON."""
@@ -146,6 +158,7 @@ def described_proxy(proxy: AnswerProxy) -> Value:
             "answers": proxy.answers(),
             "noted": {name: value for name, (_, value) in proxy.noted.items()},
             "asked": list(proxy.asked),
+            "defined": proxy.defined,
             "settings": list(proxy.settings),
         },
     ]

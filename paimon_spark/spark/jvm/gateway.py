@@ -310,11 +310,17 @@ def named_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def is_java_name(name: str) -> bool:
+    """Whether a method is Java's by its spelling; Python's own ones have an underscore."""
+    return "_" not in name
+
+
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: Proxy, *arguments: Any) -> Any:
         try:
-            return method(self, *arguments)
+            found = method(self, *arguments)
+            return found._for_java() if isinstance(found, Proxy) else found
         except Exception as error:
             raised = to_java_error(self.gateway, error, named=self.names_errors)
             raise _declared(self, method.__name__, raised) from error
@@ -345,8 +351,9 @@ def _declared(proxy: Proxy, name: str, error: ProxyError) -> ProxyError:
 class Proxy:
     """A Python object that Spark takes for an implementation of Java interfaces.
 
-    Subclasses name the `interfaces` and define every method of them, also those with a default in Java: py4j hands all
-    calls to Python. Public methods are guarded by `to_java_error`.
+    Subclasses name the `interfaces` and define the methods that Java calls, also those with a default in Java: py4j
+    hands all calls to Python (an `AnswerProxy` needs only those without). Methods in Java's spelling are guarded by
+    `to_java_error`; a proxy that they return is handed to the JVM by its `_for_java`.
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ()
@@ -360,11 +367,15 @@ class Proxy:
         super().__init_subclass__(**kwargs)
         cls.Java = type("Java", (), {"implements": list(cls.interfaces)})  # type: ignore[attr-defined]
         for name, member in list(vars(cls).items()):
-            if callable(member) and not name.startswith("_") and not isinstance(member, type):
+            if is_java_name(name) and callable(member) and not isinstance(member, type):
                 setattr(cls, name, _guarded(member))
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
+
+    def _for_java(self) -> Any:
+        """What py4j hands to the JVM where a method returns this object."""
+        return self
 
     def toString(self) -> str:
         """Java's ``toString``; also what `equals` compares."""
@@ -406,12 +417,6 @@ class FunctionProxy(Proxy):
     """A proxy that is called by its method ``apply``."""
 
     interfaces: ClassVar[tuple[str, ...]] = (FUNCTION,)
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
 
 class SessionProxy(FunctionProxy):

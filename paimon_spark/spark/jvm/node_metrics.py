@@ -20,6 +20,7 @@ from paimon_spark.spark.jvm.java_sources import shared_object, sources
 if TYPE_CHECKING:
     from paimon_spark.commit.commit_metrics import CommitMetrics
     from paimon_spark.commit.row_counts import RowCounts
+    from paimon_spark.spark.jvm.answer_proxy import Value
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 _LOG = logging.getLogger(__name__)
@@ -74,9 +75,9 @@ def shows_metrics(gateway: Gateway) -> bool:
         return _INSTALLED[gateway.gateway]
 
 
-def supported_write_metrics(gateway: Gateway) -> JavaObject:
+def supported_write_metrics(gateway: Gateway) -> Value:
     """``CustomMetric[]`` of a write."""
-    return _call(gateway, WRITE_METRICS if shows_metrics(gateway) else ())
+    return ["metrics", WRITE_METRICS if shows_metrics(gateway) else ()]
 
 
 def reported_write_metrics(gateway: Gateway, metrics: CommitMetrics | None) -> JavaObject:

@@ -18,6 +18,10 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
+import org.apache.spark.sql.connector.distributions.Distribution;
+import org.apache.spark.sql.connector.distributions.Distributions;
+import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -139,6 +143,10 @@ final class PaimonAnswers {
             return PaimonV1Tables.table((Map) value);
         } else if (tag.equals("file scan")) {
             return PaimonFileScans.builder((Map) value);
+        } else if (tag.equals("clustered")) {
+            return clustered((List) value);
+        } else if (tag.equals("parameters")) {
+            return parameters((List) value);
         } else if (tag.equals("offset")) {
             return new PaimonOffset((String) value);
         } else if (tag.equals("limit")) {
@@ -157,6 +165,27 @@ final class PaimonAnswers {
             ? ReadLimit.class.getMethod("allAvailable", new Class[0]).invoke(null, new Object[0])
             : ReadLimit.class.getMethod("maxRows", new Class[] {Long.TYPE})
                 .invoke(null, new Object[] {Long.valueOf(rows.longValue())});
+    }
+
+    private static Distribution clustered(List columns) {
+        Expression[] keys = new Expression[columns.size()];
+        for (int at = 0; at < keys.length; at++) {
+            keys[at] = Expressions.column((String) columns.get(at));
+        }
+        return keys.length == 0 ? Distributions.unspecified() : Distributions.clustered(keys);
+    }
+
+    /** One that need not be given has NULL for a default. Janino calls no static method of an interface. */
+    private static Object parameters(List given) throws Exception {
+        Method in = ProcedureParameter.class.getMethod("in", new Class[] {String.class, DataType.class});
+        ProcedureParameter[] found = new ProcedureParameter[given.size()];
+        for (int at = 0; at < found.length; at++) {
+            List each = (List) given.get(at);
+            ProcedureParameter.Builder builder = (ProcedureParameter.Builder) in.invoke(
+                null, new Object[] {each.get(0), type((String) each.get(1))});
+            found[at] = (((Boolean) each.get(2)).booleanValue() ? builder : builder.defaultValue("NULL")).build();
+        }
+        return found;
     }
 
     static DataType type(String json) {

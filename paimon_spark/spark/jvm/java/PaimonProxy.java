@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
@@ -17,12 +18,14 @@ import py4j.reflection.PythonProxyHandler;
  * Stands before a Python object that answers Java interfaces, and answers for it what Python has said in advance.
  *
  * Of a method it knows one of these: the answer ("answers"); that the call is kept until the next question and what it
- * returns ("noted"); that arguments and answer are JSON ("asked"). Every other method is py4j's own call of Python.
+ * returns ("noted"); that arguments and answer are JSON ("asked"). A default method that Python does not define
+ * ("defined") is Java's own. Every other method is py4j's own call of Python.
  * Lives in the driver; nothing of it is sent to executors.
  */
 public final class PaimonProxy extends PythonProxyHandler {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Map CLASSES = new HashMap();
+    private static final Method DEFAULT = invokeDefault();
 
     private final String id;
     private final Gateway gateway;
@@ -30,6 +33,7 @@ public final class PaimonProxy extends PythonProxyHandler {
     private final Map answers;
     private final Map noted;
     private final Set asked;
+    private final Set defined;
     private final List settings;
     private final Map known = new HashMap();
     private final Map repeated = new HashMap();
@@ -44,6 +48,7 @@ public final class PaimonProxy extends PythonProxyHandler {
         this.answers = (Map) described.get("answers");
         this.noted = (Map) described.get("noted");
         this.asked = new HashSet((Collection) described.get("asked"));
+        this.defined = new HashSet((Collection) described.get("defined"));
         this.settings = (List) described.get("settings");
         this.kept = kept;
     }
@@ -103,6 +108,9 @@ public final class PaimonProxy extends PythonProxyHandler {
             }
             if (answers.containsKey(name)) {
                 Object answer = PaimonAnswers.decode(answers.get(name), this, arguments);
+                if (method.getReturnType() == Long.TYPE) {
+                    answer = Long.valueOf(((Number) answer).longValue());
+                }
                 known.put(name, answer);
                 return answer;
             }
@@ -122,9 +130,29 @@ public final class PaimonProxy extends PythonProxyHandler {
             }
         }
         try {
-            return super.invoke(proxy, method, arguments);
+            return method.isDefault() && !defined.contains(name)
+                ? byDefault(proxy, method, arguments)
+                : super.invoke(proxy, method, arguments);
         } catch (Throwable error) {
             throw declared(method, error);
+        }
+    }
+
+    /** What the interface itself does. Janino calls no static method of an interface. */
+    private static Object byDefault(Object proxy, Method method, Object[] arguments) throws Throwable {
+        try {
+            return DEFAULT.invoke(null, new Object[] {proxy, method, arguments});
+        } catch (InvocationTargetException error) {
+            throw error.getCause();
+        }
+    }
+
+    private static Method invokeDefault() {
+        try {
+            return InvocationHandler.class.getMethod(
+                "invokeDefault", new Class[] {Object.class, Method.class, Object[].class});
+        } catch (NoSuchMethodException error) {
+            throw new IllegalStateException(error);
         }
     }
 
