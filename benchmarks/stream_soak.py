@@ -30,7 +30,7 @@ from benchmarks.stream_sink import SCHEMA, feed
 from paimon_spark.commit.file_store_commit import StreamBatch
 from paimon_spark.read.row_views import ROWS as ALL_ROWS
 from paimon_spark.read.table_scan import TableScan
-from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.table_write import SHUFFLED, planned
 from paimon_spark.table.table import load_table
 
 BATCHES, ROWS = 300, 1000
@@ -134,7 +134,7 @@ def append(path: str, number: int) -> None:
     """Commit a row of a negative key, in this process, as a stream of another name."""
     key = -1 - number
     batch = pa.record_batch({"k": [key], "v": [key], "note": ["alongside"]})
-    write = planned(load_table(path), batch.schema, shuffled=True)
+    write = planned(load_table(path), batch.schema, rows=SHUFFLED)
     replace(write, stream=StreamBatch("alongside", number)).commit([write.write_task([batch], 0)])
 
 

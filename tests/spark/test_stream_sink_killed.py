@@ -12,7 +12,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import StreamBatch
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.table_write import SHUFFLED, planned
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import make_table
 from tests.support.history import rows
@@ -39,7 +39,7 @@ def write(table: FileStoreTable, number: int) -> None:
         BATCHES[number] if table.schema.primary_keys else {key + 10 * number: v for key, v in BATCHES[number].items()}
     )
     batch = pa.record_batch([pa.array(list(given), pa.int32()), pa.array(list(given.values()))], names=["k", "v"])
-    planned_write = planned(table, batch.schema, shuffled=True)
+    planned_write = planned(table, batch.schema, rows=SHUFFLED)
     message = planned_write.write_task([batch], 0)
     replace(planned_write, stream=StreamBatch("the-query", number)).commit([message])
 
@@ -93,7 +93,7 @@ def micro_batches(directory: Path) -> None:
     checkpoint = directory / "checkpoint"
     number = int(checkpoint.read_text()) if checkpoint.exists() else 0
     batch = pa.record_batch([pa.array([number], pa.int32()), pa.array(["x"])], names=["k", "v"])
-    write_of = planned(load_table(str(directory / "t"), options=IMPATIENT), batch.schema, shuffled=True)
+    write_of = planned(load_table(str(directory / "t"), options=IMPATIENT), batch.schema, rows=SHUFFLED)
     message = write_of.write_task([batch], 0)
     replace(write_of, stream=StreamBatch("the-query", number)).commit([message])
     aside = directory / "aside"
@@ -104,7 +104,7 @@ def micro_batches(directory: Path) -> None:
 def append(table: FileStoreTable, key: int) -> None:
     """Commit a row alongside the query."""
     batch = pa.record_batch([pa.array([key], pa.int32()), pa.array(["other"])], names=["k", "v"])
-    other = planned(table, batch.schema, shuffled=True)
+    other = planned(table, batch.schema, rows=SHUFFLED)
     other.commit([other.write_task([batch], 0)])
 
 

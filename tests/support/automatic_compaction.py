@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec
 from paimon_spark.maintain.compact.compaction import Executor
-from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.table_write import SHUFFLED, planned
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.write.plan import OverwriteMode
 
@@ -33,5 +33,5 @@ def write(
         columns["_VALUE_KIND"] = pa.array(kinds, pa.int8())
     batch = pa.RecordBatch.from_pydict(columns)
     replaced = OverwriteSpec(OverwriteMode.DYNAMIC) if overwrite else None
-    one = planned(table, batch.schema, replaced, shuffled=True)
+    one = planned(table, batch.schema, replaced, rows=SHUFFLED)
     return one.commit([one.write_task([batch], 0)], execute)

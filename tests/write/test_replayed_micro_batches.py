@@ -9,7 +9,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import StreamBatch, uncommitted
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
-from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.table_write import TaskRows, planned
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.write.message import INLINE_HASHES
 from paimon_spark.write.packed_rows import pack_rows
@@ -44,7 +44,7 @@ def test_a_shuffled_replay_leaves_no_assignments(tmp_path):
     for _ in range(2):
         assignment = plan_write(table, data_schema=rows.schema)
         packed = list(pack_rows(assignment, [rows], 0, range(2)))
-        write = planned(table, rows.schema, shuffled=True, assignment=assignment)
+        write = planned(table, rows.schema, rows=TaskRows(shuffled=True, assignment=assignment))
         write = replace(write, packed=True, stream=StreamBatch("query", 0))
         writes.append((write, [write.write_task(packed, 0)]))
     assert len(all_files(table, "index")) == 2, "assignments"

@@ -50,6 +50,7 @@ from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
 from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, scala_seq
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
+from paimon_spark.spark.source.table_write import TaskRows
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.write.packed_rows import TASK
@@ -119,6 +120,10 @@ class DistributedRows:
         self.batches = WriteBatches(gateway)
         """How many rows Python gets at a time."""
         self._seen = False
+
+    def of_tasks(self) -> TaskRows:
+        """Which rows come to one task, once the statement is optimised."""
+        return TaskRows(self.one_task_per_bucket, self.assignment, self.packed, self.key_ranges)
 
     def distribute(self, command: JavaObject) -> JavaObject:
         """The write whose rows are shuffled by bucket. Called while Spark optimises the statement."""

@@ -31,6 +31,7 @@ from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.source_options import REPORT_TO, write_request
+from paimon_spark.spark.source.table_write import SHUFFLED
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.storage.store_options import without_secrets
@@ -261,7 +262,7 @@ class InsertProxy(AnswerProxy):
         from paimon_spark.spark.jobs.compact_job import executor_of  # a plan is made without it
 
         source = PaimonDataSource(self.options)
-        write = source.planned_write(struct, overwrite=self.overwrites, shuffled=True, opened=self.opened)
+        write = source.planned_write(struct, overwrite=self.overwrites, rows=SHUFFLED, opened=self.opened)
         batches = _batches(shared_object(self.gateway, _COMMANDS).arrow(rows.queryExecution().optimizedPlan()))
         write.commit([write.write_task(batches, 0)], executor_of(active_session(self.gateway)))
 

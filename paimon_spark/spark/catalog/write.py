@@ -100,10 +100,7 @@ class BatchWriteProxy(AnswerProxy):
         self.write = PaimonDataSource(self.options).planned_write(
             self.struct,
             overwrite=self.overwrite,
-            shuffled=self.rows.one_task_per_bucket,
-            assignment=self.rows.assignment,
-            packed=self.rows.packed,
-            key_ranges=self.rows.key_ranges,
+            rows=self.rows.of_tasks(),
             opened=self.rows.opened,
         )
         provider = compat.PYTHON_SOURCE(self.gateway)

@@ -27,7 +27,7 @@ from paimon_spark.spark.jobs.write_tasks import RowsToWrite, commit_tasks, numbe
 from paimon_spark.spark.session.pyspark_members import sql_columns
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_settings import is_connect
-from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.table_write import TaskRows, planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.packed_rows import TASK
@@ -132,8 +132,7 @@ def write_to_buckets(
         table,
         arrow_schema,
         written.overwrite,
-        shuffled=True,
-        assignment=assignment,
+        rows=TaskRows(shuffled=True, assignment=assignment),
         operation=written.operation,
         rows_of=written.rows_of,
     )

@@ -36,7 +36,7 @@ from paimon_spark.spark.jobs.write_tasks import RowsToWrite, number_of_tasks, ru
 from paimon_spark.spark.session.pyspark_members import estimated_bytes
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.reader import cores_here, pack_splits
-from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.table_write import TaskRows, planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.cross_partition_update import (
@@ -136,9 +136,8 @@ def _write(written: RowsToWrite, at: SnapshotIdentity) -> int | None:
     splits = kept_keys(given, overwrite, cores(spark))
     assignment = replace(given, dynamic=bucket_plan(given, splits, partial(_counted, spark, table)))
     schema = cross_partition_schema(table.schema)
-    write = planned(
-        table, schema, overwrite, assignment=assignment, operation=written.operation, rows_of=at, packed=True
-    )
+    in_tasks = TaskRows(assignment=assignment, packed=True)
+    write = planned(table, schema, overwrite, rows=in_tasks, operation=written.operation, rows_of=at)
     write = replace(write, stream=written.stream)
     if _is_little(rows, splits):
         ordered = rows.select("*", sf.monotonically_increasing_id().alias(ORDER)).repartition(1)

@@ -34,7 +34,7 @@ from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
 from paimon_spark.spark.source.stream_source import PlannedStream, StreamSource
 from paimon_spark.spark.source.system_read import metadata_reader, metadata_source
 from paimon_spark.spark.source.table_read import TableRead
-from paimon_spark.spark.source.table_write import TableWrite, planned
+from paimon_spark.spark.source.table_write import IN_ANY_TASK, TableWrite, TaskRows, planned
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spark.source.writer import PaimonWriter
 from paimon_spark.storage.store_options import without_secrets
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
 
 _P = ParamSpec("_P")
@@ -143,10 +142,7 @@ class PaimonDataSource(DataSource):
         schema: StructType,
         *,
         overwrite: bool,
-        shuffled: bool = False,
-        assignment: WritePlan | None = None,
-        packed: bool = False,
-        key_ranges: KeyRanges | None = None,
+        rows: TaskRows = IN_ANY_TASK,
         opened: FileStoreTable | None = None,
     ) -> TableWrite:
         """Plan a write that the caller commits; as `writer`.
@@ -154,25 +150,13 @@ class PaimonDataSource(DataSource):
         Args:
             schema: the columns of the rows.
             overwrite: whether something is replaced.
-            shuffled: all rows of one (partition, bucket) come to one task.
-            assignment: the plan by which rows of dynamic buckets are assigned.
-            packed: the rows come packed (`write.packed_rows`).
-            key_ranges: where buckets are shared by several tasks.
+            rows: which rows come to one task.
             opened: the table, if the statement has opened it already.
         """
         request = write_request(self.options, overwrite=overwrite, opened=opened)
         table = target_table(request, schema, opened)
         spec = overwrite_of(request, table) if overwrite else None
-        return planned(
-            table,
-            spark_arrow_schema(schema),
-            spec,
-            shuffled=shuffled,
-            assignment=assignment,
-            operation=request.operation,
-            packed=packed,
-            key_ranges=key_ranges,
-        )
+        return planned(table, spark_arrow_schema(schema), spec, rows=rows, operation=request.operation)
 
     @_quiet
     def planned_assignment(

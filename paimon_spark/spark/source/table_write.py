@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -159,19 +159,34 @@ class TableWrite:
         return [] if records is None else [TaskMessage((), 0, records)]
 
 
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """Which rows of a write come to one task, and in which form."""
+
+    shuffled: bool = False
+    """Whether all rows of one (partition, bucket) do, of dynamic buckets all rows of one key."""
+    assignment: WritePlan | None = None
+    """The plan by which rows of dynamic buckets are assigned."""
+    packed: bool = False
+    """Whether rows come packed (`write.packed_rows`), those of dynamic buckets with their buckets."""
+    key_ranges: KeyRanges | None = None
+    """Where buckets are shared by several tasks."""
+
+
+SHUFFLED: Final = TaskRows(shuffled=True)
+IN_ANY_TASK: Final = TaskRows()
+
+
 def planned(
     table: FileStoreTable,
     data_schema: pa.Schema,
     overwrite: OverwriteSpec | None = None,
     *,
-    shuffled: bool = False,
-    assignment: WritePlan | None = None,
+    rows: TaskRows = IN_ANY_TASK,
     operation: Operation | None = None,
     rows_of: SnapshotIdentity | None = None,
     replaced: ReplacedFiles | None = None,
-    packed: bool = False,
     deleted: RowDeletions | None = None,
-    key_ranges: KeyRanges | None = None,
 ) -> TableWrite:
     """Plan a write. Runs on the driver.
 
@@ -179,14 +194,11 @@ def planned(
         table: the table with the options of this write.
         data_schema: Arrow schema of the rows.
         overwrite: what to replace; None to append.
-        shuffled: all rows of one (partition, bucket) come to one task.
-        assignment: the plan by which rows of dynamic buckets are assigned.
+        rows: which rows come to one task.
         operation: what the snapshot says about the statement.
         rows_of: the snapshot that the rows are made of; None where they are new.
         replaced: files that are written anew.
-        packed: the rows come packed (`write.packed_rows`), those of dynamic buckets with their buckets.
         deleted: rows that are deleted.
-        key_ranges: where buckets are shared by several tasks.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -197,7 +209,7 @@ def planned(
     from paimon_spark.write.plan import plan_write
     from paimon_spark.write.postpone import needs_buckets, writes_real_buckets
 
-    if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC and assignment is None:
+    if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC and rows.assignment is None:
         raise needs_shuffle(table.schema)
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE and writes_real_buckets(table.options):
         raise needs_buckets()
@@ -205,10 +217,10 @@ def planned(
         table,
         overwrite=None if overwrite is None else overwrite.kind,
         data_schema=data_schema,
-        shuffled=shuffled,
-        assignment=assignment,
+        shuffled=rows.shuffled,
+        assignment=rows.assignment,
         rows_of=rows_of,
         rewritten=replaced is not None or deleted is not None,
-        key_ranges=key_ranges,
+        key_ranges=rows.key_ranges,
     )
-    return TableWrite(plan, overwrite, operation, replaced, packed=packed, deleted=deleted)
+    return TableWrite(plan, overwrite, operation, replaced, packed=rows.packed, deleted=deleted)
