@@ -3,13 +3,19 @@
 Seconds from a clone of this repository to the first rows (an environment, its packages, the first block of the README),
 and in a fresh JVM the seconds of `register`, of `register_catalog`, of the first write and of the first read, clock and
 CPU of this process and its children. Packages come from pip's cache where it has them.
+
+`--official JAR` compares a catalog's first statements in a fresh JVM with those of the official connector instead: one
+process each in turn, each with a warehouse of its own (`--official-python`: an interpreter with the PySpark that the
+jar is made for, which both run on).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -39,6 +45,45 @@ step("the first read", lambda: spark.read.format("paimon").load(path).collect())
 step("`register_catalog`", lambda: paimon_spark.register_catalog(spark, "paimon", warehouse=sys.argv[1]))
 step("the first statement", lambda: spark.sql("SELECT * FROM paimon.shop.t").collect())
 spark.stop()
+print(json.dumps(seconds))
+"""
+
+
+ROUNDS = 5
+STATEMENTS = """
+import json, sys, time
+from pyspark.sql import SparkSession
+root, jar = sys.argv[1:3]
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+if jar:
+    builder = (
+        builder.config("spark.jars", jar)
+        .config("spark.sql.extensions", "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions")
+        .config("spark.sql.catalog.c", "org.apache.paimon.spark.SparkCatalog")
+        .config("spark.sql.catalog.c.warehouse", root)
+    )
+seconds = {}
+def step(name, run):
+    start = time.time()
+    run()
+    seconds[name] = time.time() - start
+def register():
+    import paimon_spark
+    paimon_spark.register(spark)
+    paimon_spark.register_catalog(spark, "c", warehouse=root)
+spark = None
+def session():
+    global spark
+    spark = builder.getOrCreate()
+step("the session", session)
+step("the catalog", (lambda: None) if jar else register)
+step("CREATE DATABASE, CREATE TABLE", lambda: [spark.sql(s) for s in (
+    "CREATE DATABASE IF NOT EXISTS c.d",
+    "CREATE TABLE c.d.t (k INT, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='2')")])
+step("the first write (1,000 rows)", lambda: spark.sql("INSERT INTO c.d.t SELECT id, 'x' FROM range(1000)").collect())
+step("the first query", lambda: spark.sql("SELECT count(v), max(k) FROM c.d.t").collect())
+step("the first UPDATE", lambda: spark.sql("UPDATE c.d.t SET v = 'y' WHERE k = 1").collect())
+seconds["from the session on"] = sum(seconds.values())
 print(json.dumps(seconds))
 """
 
@@ -80,8 +125,33 @@ def in_a_fresh_jvm() -> dict[str, float]:
     return {name: min(run[name] for run in runs) for name in runs[0]}
 
 
+def beside_the_official_connector(jar: str, python: str) -> None:
+    """Print the median seconds of each statement, ours and the official connector's, one process each in turn."""
+    runs: dict[str, list[dict[str, float]]] = {"": [], jar: []}
+    for _ in range(ROUNDS):
+        for given, found in runs.items():
+            with tempfile.TemporaryDirectory() as folder:
+                command = [python, "-c", STATEMENTS, folder, given]
+                done = subprocess.run(
+                    command, check=True, env={**environment(), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+                )
+                found.append(json.loads(done.stdout.splitlines()[-1]))
+    for name in runs[jar][0]:
+        ours, theirs = (statistics.median(run[name] for run in found) for found in runs.values())
+        ratio = f"{ours / theirs:.2f}" if theirs > 0.01 else "-"
+        print(f"| {name} | {ours:.2f} | {theirs:.2f} | {ratio} |", flush=True)
+
+
 def main() -> None:
-    """Print both."""
+    """Print both, or the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--official")
+    parser.add_argument("--official-python", default=sys.executable)
+    given = parser.parse_args()
+    if given.official:
+        print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+        beside_the_official_connector(given.official, given.official_python)
+        return
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     for measure in (in_a_fresh_jvm, from_clone):
         for name, taken in measure().items():
