@@ -423,3 +423,49 @@ def test_the_ui_names_each_job_of_a_change(spark: SparkSession, create: Callable
     merge = f"MERGE INTO {table} USING {source} s ON k = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
     assert names(merge) == {f"paimon: merge db.{table}"}
     assert names(f"DELETE FROM {table} WHERE k % 3 = 0") == {f"paimon: delete {found}", f"paimon: delete db.{table}"}
+
+
+def test_the_ui_names_the_query_of_a_statement(spark: SparkSession, create: Callable[..., str]) -> None:
+    table = create("k INT, v STRING", "(1, 'a'), (2, 'b'), (3, 'c')")
+    context = spark.sparkContext
+    store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
+
+    def newest() -> int:
+        context._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+        return max((one.executionId() for one in listed()), default=-1)
+
+    def listed() -> list[Any]:
+        found = store.executionsList(max(0, store.executionsCount() - 20), 20)
+        return [found.apply(at) for at in range(found.size())]
+
+    def name(statement: str) -> str:
+        last = newest()
+        spark.sql(statement)
+        assert newest() > last
+        return str(next(one.description() for one in listed() if one.executionId() == last + 1))
+
+    def is_unnamed() -> bool:
+        return context.getLocalProperty("spark.job.description") is None
+
+    where = f"(changes.db.{table}.k = 2)"
+    assert name(f"UPDATE {table} SET v = 'y' WHERE k = 2") == f"UPDATE db.{table} WHERE {where}"
+    assert name(f"DELETE FROM {table} WHERE k = 2") == f"DELETE FROM db.{table} WHERE {where}"
+    source = "(SELECT 3 AS k, 'm' AS v) s"
+    merge = f"MERGE INTO {table} t USING {source} ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v"
+    assert name(merge) == f"MERGE INTO db.{table} ON (t.k = s.k) WHEN MATCHED THEN UPDATE"
+    many = ", ".join(map(str, range(100, 200)))
+    cut = name(f"DELETE FROM {table} WHERE k IN ({many})")
+    assert cut.startswith(f"DELETE FROM db.{table} WHERE ")
+    assert cut.endswith("...")
+    assert is_unnamed()
+    spark.sql(f"EXPLAIN UPDATE {table} SET v = 'y'")
+    assert is_unnamed()
+    with pytest.raises(REFUSED):
+        spark.sql(f"UPDATE {table} SET v = CAST(raise_error('no') AS STRING)")
+    assert is_unnamed()
+    context.setJobDescription("mine")
+    try:
+        assert name(f"UPDATE {table} SET v = 'z' WHERE k = 1") == "mine"
+        assert context.getLocalProperty("spark.job.description") == "mine"
+    finally:
+        context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]

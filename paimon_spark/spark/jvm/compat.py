@@ -287,7 +287,7 @@ ANALYZE_TABLE = SparkClass(f"{_PLANS}.AnalyzeTable")
 ANALYZE_COLUMN = SparkClass(f"{_PLANS}.AnalyzeColumn")
 DESCRIBE_COLUMN = SparkClass(f"{_PLANS}.DescribeColumn")
 DROP_PARTITIONS = SparkClass(f"{_PLANS}.DropPartitions", methods=("copy", "ifExists", "parts", "purge", "table"))
-LOGICAL_PLAN = SparkClass(f"{_PLANS}.LogicalPlan", methods=("resolved",))
+LOGICAL_PLAN = SparkClass(f"{_PLANS}.LogicalPlan", methods=("resolved", "transformDownWithPruning"))
 RULE = SparkClass(f"{_SQL}.catalyst.rules.Rule")
 LOCAL_RELATIONS_RULE = SparkClass(
     f"{_SQL}.catalyst.optimizer.ConvertToLocalRelation", methods=("apply",), is_object=True

@@ -1,11 +1,16 @@
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Callable;
+import org.apache.spark.SparkContext;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.RuleId;
 import org.apache.spark.sql.execution.command.ExternalCommandExecutor;
 import org.apache.spark.unsafe.Platform;
+import scala.Function1;
+import scala.PartialFunction;
 import scala.Tuple4;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map$;
@@ -20,6 +25,9 @@ import scala.collection.immutable.Seq;
  * Its result is one row with how many rows it changed.
  */
 public final class PaimonStatement extends ExternalCommandExecutor {
+    private static final String DESCRIPTION = "spark.job.description";
+    private static final int LONGEST_DESCRIPTION = 100;
+
     private final String name;
     private final String statement;
     private final String strategy;
@@ -51,7 +59,34 @@ public final class PaimonStatement extends ExternalCommandExecutor {
         return metrics;
     }
 
+    /**
+     * Spark runs a command inside this call, and names its query by the description of the thread's jobs; without one
+     * by the first class on the stack that is not Spark's, which is this one.
+     */
+    public LogicalPlan transformDownWithPruning(Function1 condition, RuleId rule, PartialFunction change) {
+        SparkContext context = SparkContext.getOrCreate();
+        if (context.getLocalProperty(DESCRIPTION) != null) {
+            return super.transformDownWithPruning(condition, rule, change);
+        }
+        context.setLocalProperty(DESCRIPTION, description());
+        try {
+            return super.transformDownWithPruning(condition, rule, change);
+        } finally {
+            context.setLocalProperty(DESCRIPTION, null);
+        }
+    }
+
+    private String description() {
+        return statement.length() <= LONGEST_DESCRIPTION
+            ? statement
+            : statement.substring(0, LONGEST_DESCRIPTION) + "...";
+    }
+
     public Seq run(SparkSession session) {
+        SparkContext context = session.sparkContext();
+        if (description().equals(context.getLocalProperty(DESCRIPTION))) {
+            context.setLocalProperty(DESCRIPTION, null);  // the jobs have names of their own
+        }
         String[] answer = null;
         try {
             answer = ((String) work.call()).split("\n", -1);
