@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from paimon_spark.errors import PaimonError
 from paimon_spark.options.core_options import AT_SNAPSHOT
 from paimon_spark.spark.pushdown.connect_loads import is_fixed, known_table, may_pin, pin_of
+from paimon_spark.spark.pushdown.fresh_views import refresh_views
 from paimon_spark.spark.session.connect_messages import (
     EXPRESSION_STRING,
     READ,
@@ -68,9 +69,10 @@ _sent = threading.local()
 def install_push_down() -> None:
     """Let plans of Connect sessions tell Paimon's loads what is needed of them."""
     from pyspark.sql.connect.dataframe import DataFrame
-    from pyspark.sql.connect.plan import LogicalPlan, WriteOperation, WriteOperationV2
+    from pyspark.sql.connect.plan import SQL, LogicalPlan, WriteOperation, WriteOperationV2
 
     wrap_method(LogicalPlan, "to_proto", _to_proto)
+    wrap_method(SQL, "command", _running)
     for kind, of_command in ((WriteOperation, "write_operation"), (WriteOperationV2, "write_operation_v2")):
         wrap_method(kind, "command", _writing(of_command))
     wrap_method(DataFrame, "persist", _caching(set.add))
@@ -103,6 +105,17 @@ def _writing(field_name: str) -> Callable[[Callable[..., Any]], Callable[..., An
     return around
 
 
+def _running(own: Callable[..., Any]) -> Callable[..., Any]:
+    """``command`` of the text of a statement."""
+
+    def command(self: Any, session: Any) -> Any:
+        __tracebackhide__ = True
+        refresh_views(self.plan(session), session, _cached.get(session, set()))
+        return own(self, session)
+
+    return command
+
+
 def _caching(note: Callable[[set[int], int], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """``persist`` or ``unpersist``, which notes the id of the plan."""
 
@@ -124,6 +137,7 @@ def push_down(relation: Any, client: Any) -> bool:
     Returns:
         Whether a load has fewer columns now.
     """
+    refresh_views(relation, client, _cached.get(client, set()))
     work = _PushDown(relation, client, _cached.get(client, set()))
     with suppress(RecursionError):  # a plan of hundreds of steps, whose loads stay as they are
         paths = [_path(load) for load in paimon_loads(relation)]

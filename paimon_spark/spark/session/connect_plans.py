@@ -28,7 +28,7 @@ from paimon_spark.spark.session.connect_views import KeptView, is_as_kept, kept_
 from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 Change = Callable[[Any], bool]
 """Is given a load (``Read.DataSource``, with `format`, `options` and `paths`), may change it, and tells whether it
@@ -47,7 +47,7 @@ def with_loads(frame: DataFrame, change: Change, names_of: NamesOf) -> DataFrame
     plan: Any = frame._plan
     client: Any = frame.sparkSession.client
     relation = plan.plan(client)
-    if not _Changes(frame.sparkSession, change, names_of).made(relation, kept_views(frame.sparkSession)):
+    if not _Changes(client, change, names_of).made(relation, kept_views(client)):
         return frame
     return type(frame)(sent_plan(relation), frame.sparkSession)
 
@@ -79,11 +79,35 @@ def loads_of(frame: DataFrame, names_of: NamesOf) -> list[Any]:
     return found
 
 
+def rows_of_view(view: KeptView, change: Change, names_of: NamesOf) -> Any:
+    """Return the plan of a view with changed loads, those of the views that it names too.
+
+    None where none is changed, or where it names tables or views besides, which may be others by now.
+    """
+    rows = copied(view.relation)
+    changed = _Changes(None, change, names_of).made(rows, view.views, checked=True)
+    _renumber(rows)  # the server keeps plans by their numbers
+    return rows if changed and _names_nothing(rows, names_of) else None
+
+
+def _names_nothing(relation: Any, names_of: NamesOf) -> bool:
+    """Whether a plan carries all rows that it names."""
+    carried = {one.subquery_alias.alias for one in messages(relation, RELATION) if one.HasField("subquery_alias")}
+    for one in messages(relation, RELATION):
+        if one.HasField("read") and one.read.HasField("named_table"):
+            return False
+        if one.HasField("sql"):
+            tables = names_of(_TABLE.sub("SELECT * FROM ", one.sql.query))
+            if tables is None or any(len(parts) > 1 or parts[0] not in carried for parts, *_ in tables):
+                return False
+    return True
+
+
 @dataclass(frozen=True)
 class _Changes:
     """Changes of the loads in a plan, and in those of the views that it names."""
 
-    spark: SparkSession
+    client: Any
     change: Change
     names_of: NamesOf
 
@@ -153,7 +177,7 @@ class _Changes:
         rows = copied(view.relation)
         if not self.made(rows, view.views, checked=True):
             return None
-        if not checked and not is_as_kept(self.spark, key, view):
+        if not checked and not is_as_kept(self.client, key, view):
             return None
         _renumber(rows)
         return rows
@@ -185,7 +209,8 @@ def unknown_views(frame: DataFrame) -> list[str]:
     text = connected._explain_string(extended=True)
     lines = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0].splitlines()
     carried = {one.subquery_alias.alias for one in relations if one.HasField("subquery_alias")}
-    kept = kept_views(frame.sparkSession)
+    client = connected.sparkSession.client
+    kept = kept_views(client)
     found = []
     for number, line in enumerate(lines):
         named = _VIEW.search(line)
@@ -193,7 +218,7 @@ def unknown_views(frame: DataFrame) -> list[str]:
             continue
         name = named[1].replace("`", "")
         view = kept.get(name.lower())
-        if name not in carried and (view is None or not is_as_kept(frame.sparkSession, name.lower(), view)):
+        if name not in carried and (view is None or not is_as_kept(client, name.lower(), view)):
             found.append(name)
     return found
 

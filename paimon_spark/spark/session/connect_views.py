@@ -6,8 +6,10 @@ the hash that it had when it was made: one that was dropped, or made anew elsewh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -16,9 +18,13 @@ from paimon_spark.spark.session.plain_methods import plain, wrap_method
 from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 GLOBAL = "global_temp"
+_WORD = re.compile(r"\w+")
+
+State = tuple[str | None, int]
+"""Of a table: the id of its latest snapshot, and the time of its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,11 @@ class KeptView:
     """Of the server's view."""
     views: Mapping[str, KeptView]
     """Those that its plan names, as they were then."""
+    takes_rows: bool = False
+    """Whether it is a table to Spark, into which rows can be written."""
+    made_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    states: Mapping[tuple[str, str], State] | None = None
+    """Of its tables, by path and branch, when it was made anew; None where it is as the user made it."""
 
 
 _KEPT: WeakKeyDictionary[Any, dict[str, KeptView]] = WeakKeyDictionary()
@@ -58,37 +69,62 @@ def _keeping(*, is_global: bool) -> Callable[[Callable[..., None]], Callable[...
     return around
 
 
-def keep_view(rows: DataFrame, name: str, *, is_global: bool) -> None:
-    """Keep the plan of a view that was just made, if its rows may come from Paimon; else forget the name."""
-    spark, plan = rows.sparkSession, cast("Any", rows._plan)
-    relation = plan.plan(spark.client)
-    kept = _KEPT.setdefault(spark.client, {})
+def keep_view(rows: DataFrame, name: str, *, is_global: bool, takes_rows: bool = False) -> None:
+    """Keep the plan of a view that was just made, if its rows may come from Paimon; else forget the name.
+
+    Args:
+        rows: of the view.
+        name: of the view.
+        is_global: whether it is one of all sessions.
+        takes_rows: whether it is a table to Spark, into which rows can be written.
+    """
+    client, plan = rows.sparkSession.client, cast("Any", rows._plan)
+    relation = plan.plan(client)
+    kept = _KEPT.setdefault(client, {})
+    if name[:1] == name[-1:] == "`":
+        name = name[1:-1].replace("``", "`")
     key = f"{GLOBAL}.{name}".lower() if is_global else name.lower()
-    named = "\n".join(_names(relation)).lower()
-    views = {view: found for view, found in kept.items() if view.removeprefix(f"{GLOBAL}.") in named}
+    views = views_named(client, relation)
     kept.pop(key, None)
     if views or any(True for _ in paimon_loads(relation)):
-        kept[key] = KeptView(relation, _hash(spark, key), views)
+        kept[key] = KeptView(relation, hash_of_view(client, key), views, takes_rows=takes_rows)
 
 
-def kept_views(spark: SparkSession) -> Mapping[str, KeptView]:
-    """The views by their names in lower case: one part, or ``global_temp`` and one."""
-    return _KEPT.get(spark.client, {})
+def kept_views(client: Any) -> MutableMapping[str, KeptView]:
+    """The views of a client by their names in lower case: one part, or ``global_temp`` and one."""
+    return _KEPT.get(client, {})
 
 
-def is_as_kept(spark: SparkSession, key: str, view: KeptView) -> bool:
+def views_named(client: Any, relation: Any) -> dict[str, KeptView]:
+    """The kept views that a relation may name."""
+    kept = kept_views(client)
+    if not kept:
+        return {}
+    words = set(_WORD.findall("\n".join(_names(relation)).lower()))
+    return {key: view for key, view in kept.items() if words.issuperset(_WORD.findall(key.removeprefix(f"{GLOBAL}.")))}
+
+
+def is_as_kept(client: Any, key: str, view: KeptView) -> bool:
     """Whether the server's view is still the one that was kept."""
     from pyspark.errors import AnalysisException
 
     try:
-        return _hash(spark, key) == view.hash
+        return hash_of_view(client, key) == view.hash
     except AnalysisException:  # it was dropped
         return False
 
 
-def _hash(spark: SparkSession, key: str) -> int:
+def hash_of_view(client: Any, key: str) -> int:
+    """What the server says of the plan behind the name of a view."""
+    return int(client.semantic_hash(plain(plan_of_view(key).to_proto)(client)))
+
+
+def plan_of_view(key: str) -> Any:
+    """The plan of PySpark's that names a view."""
+    from pyspark.sql.connect.plan import Read
+
     parts = (GLOBAL, key.removeprefix(f"{GLOBAL}.")) if key.startswith(f"{GLOBAL}.") else (key,)
-    return int(plain(spark.read.table)(".".join(map(quoted_name, parts))).semanticHash())
+    return Read(".".join(map(quoted_name, parts)))
 
 
 def _names(relation: Any) -> Iterator[str]:

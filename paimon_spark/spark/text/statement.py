@@ -34,6 +34,7 @@ from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Scans, names_ours, run_query, with_temporary_views, write_options
 from paimon_spark.spark.text.views import FUNCTION_WORDS, VIEW_WORDS, run_function, run_view
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.catalog_cache import forget
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ def _create_view(context: Context, cursor: Cursor, *, replaces: bool, is_global:
     if not cursor.take("AS"):
         return _loaded_view(context, cursor, name[0], is_global=is_global)
     if not names_ours(context, query := cursor.rest()):
-        if not is_connect(context.spark) or not kept_views(context.spark):
+        if not is_connect(context.spark) or not kept_views(context.spark.client):
             return None
         done, frame = context.spark_sql(cursor.text), context.spark_sql(query.source())
         keep_view(frame if columns is None else frame.toDF(*columns), name[0], is_global=is_global)
@@ -300,9 +301,9 @@ def _create_view(context: Context, cursor: Cursor, *, replaces: bool, is_global:
     frame = run_query(context, query)
     frame = frame if columns is None else frame.toDF(*columns)
     if is_global:
-        (frame.createOrReplaceGlobalTempView if replaces else frame.createGlobalTempView)(name[0])
+        (frame.createOrReplaceGlobalTempView if replaces else frame.createGlobalTempView)(quoted_name(name[0]))
     else:
-        (frame.createOrReplaceTempView if replaces else frame.createTempView)(name[0])
+        (frame.createOrReplaceTempView if replaces else frame.createTempView)(quoted_name(name[0]))
     return empty(context)
 
 
@@ -312,7 +313,8 @@ def _loaded_view(context: Context, cursor: Cursor, name: str, *, is_global: bool
         return None
     options = cursor.properties() if cursor.take("OPTIONS") else {}
     done = context.spark_sql(cursor.text)
-    keep_view(following(context.spark.read.format("paimon").options(**options)).load(), name, is_global=is_global)
+    rows = following(context.spark.read.format("paimon").options(**options)).load()
+    keep_view(rows, name, is_global=is_global, takes_rows=True)
     return done
 
 
