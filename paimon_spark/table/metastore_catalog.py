@@ -18,7 +18,7 @@ from paimon_spark.metastore.opening import kind_of, locks_of, metastore_of, root
 from paimon_spark.options import reaching_options
 from paimon_spark.spec.file_locations import is_root
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.table.catalog_cache import CatalogCache, changing, kept, without_cache
+from paimon_spark.table.catalog_cache import CatalogCache, changing, forget, kept, without_cache
 from paimon_spark.table.filesystem_catalog import (
     DEFAULT_DATABASE,
     SYSTEM_DATABASE,
@@ -114,9 +114,11 @@ class MetastoreCatalog(FilesystemCatalog):
         return is_plain_name(database) and self._has_database(database)
 
     def _has_database(self, database: str) -> bool:
-        if self.cache is not None:
-            return self._kept_properties(database) is not None
-        return self.metastore.has_database(database)
+        """Always asked for: what is kept of a database would let it stand in the way of a new one."""
+        found = self.metastore.has_database(database)
+        if not found and self.cache is not None:
+            forget(self.database_path(database))
+        return found
 
     def _kept_properties(self, database: str) -> dict[str, str] | None:
         """What the metastore says of a database."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import paimon_spark
-from paimon_spark.errors import CommitError, OptionError, TableNotFoundError, UnsupportedError
+from paimon_spark.errors import CommitError, OptionError, PaimonError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table import catalog_cache
@@ -150,6 +150,29 @@ def test_a_table_that_another_process_dropped_is_forgotten_with_the_error(tmp_pa
         with pytest.raises(TableNotFoundError):
             cached.load_table("default", "w")
         cached.create_table("default", "w", SCHEMA)
+
+
+def test_a_database_that_another_process_dropped_is_not_there(tmp_path: Path) -> None:
+    """Its properties are kept; whether it is there is asked, and what is kept of it goes with a no."""
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db"}
+    cached, other = (open_catalog(str(tmp_path / "wh"), given) for given in ({**options, **CACHED}, options))
+    acts = (
+        lambda: cached.create_table("d", "t", SCHEMA),
+        lambda: cached.tables("d"),
+        lambda: cached.drop_database("d"),
+    )
+    for act in acts:
+        cached.create_database("d", properties={"a": "b"})
+        assert cached.database_properties("d") is not None
+        before = dict(catalog_cache._entries)
+        other.drop_database("d")
+        catalog_cache._entries.update(before)  # as if another process had dropped it
+        with pytest.raises(PaimonError, match=r"Database d does not exist"):
+            act()
+        assert cached.database_properties("d") is None
+    catalog_cache._entries.update(before)
+    cached.create_database("d")
+    cached.create_table("d", "t", SCHEMA)
 
 
 def test_a_table_that_is_made_anew_elsewhere_takes_no_rows_for_the_old_one(tmp_path: Path) -> None:
