@@ -22,7 +22,7 @@ from paimon_spark.metastore.hive_client import (
     settings_of,
 )
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
-from paimon_spark.spec.schema import is_format_table
+from paimon_spark.spec.schema import is_format_table, keeps_partitions, no_partition_catalog
 from paimon_spark.spec.view import View, ViewChange, changed_view
 
 if TYPE_CHECKING:
@@ -271,7 +271,9 @@ class HiveMetastore(Metastore):
         return self.rename_table(database, view, to_database, to_view)
 
     def check_schema(self, schema: TableSchema) -> None:
-        """Refuse columns of types that Hive has none for."""
+        """Refuse columns of types that Hive has none for, and format tables whose partitions it is to keep."""
+        if is_format_table(schema) and keeps_partitions(schema):
+            raise no_partition_catalog("A format table")
         for field in schema.fields:
             record.hive_type(field.type)
 

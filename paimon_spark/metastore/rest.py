@@ -14,6 +14,7 @@ from paimon_spark.metastore.rest_files import TokenFileIO
 from paimon_spark.metastore.rest_table import Served, ServedTable, catalog_root, object_name, schema_json
 from paimon_spark.options import GOVERNED
 from paimon_spark.spec.function import Function
+from paimon_spark.spec.schema import external_partitions, is_format_table, keeps_partitions
 from paimon_spark.spec.view import View, ViewChange
 
 if TYPE_CHECKING:
@@ -220,7 +221,9 @@ class RestMetastore(Metastore):
         return self._is_found(self.client.delete, "databases", database, "functions", name)
 
     def check_schema(self, schema: TableSchema) -> None:
-        """The server keeps every schema, or says why not."""
+        """The server keeps every schema, or says why not; of a table that lies elsewhere it keeps no partitions."""
+        if is_format_table(schema) and keeps_partitions(schema) and "path" in schema.options:
+            raise external_partitions(schema.options["path"])
 
     def add_table(self, database: str, table: str, schema: TableSchema, path: str) -> bool:
         """Let the server make a table; False where another one had the name first."""

@@ -113,17 +113,26 @@ class RestClient:
         """Remove something; raises as `get`."""
         self._send("DELETE", path, {}, None)
 
-    def listed(self, key: str, *path: str) -> list[Any]:
-        """Everything that a list in pages has; raises as `get`."""
+    def listed(self, key: str, *path: str, sparse: bool = False) -> list[Any]:
+        """Everything that a list in pages has; raises as `get`.
+
+        Args:
+            key: of the answer, where the page is.
+            path: names, as for `get`.
+            sparse: whether pages in the middle may be empty.
+        """
         found: list[Any] = []
-        token: str | None = None
+        tokens = [""]
         while True:
-            answer = self.get(*path, **({"pageToken": token} if token else {}))
+            answer = self.get(*path, **({"pageToken": tokens[-1]} if tokens[-1] else {}))
             page = answer.get(key) or []
             found += page
-            token = answer.get("nextPageToken")
-            if not token or not page:
+            token = str(answer.get("nextPageToken") or "")
+            if not token or not (page or sparse):
                 return found
+            if token in tokens:
+                raise CatalogServerError(f"The REST catalog at {redact(self.uri)} gives the same page again and again.")
+            tokens.append(token)
 
     def _send(
         self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None

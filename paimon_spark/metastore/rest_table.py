@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SCHEME = "rest://"
 MAIN = "main"
 _LIMITS = {"filter": "rows", "columnMasking": "values"}
+_MOST_PARTITIONS = 1000
+"""Of one request."""
 _WITHIN = ("SNAPSHOT", "TAG", "BRANCH", "COLUMN")
 """What a server may miss of a table that it has; any other 404 says that it does not have the table, as in Java."""
 
@@ -218,6 +220,58 @@ class ServedTable(TableHome):
             if error.status != 501:
                 raise
 
+    def registered_partitions(self) -> list[dict[str, str]]:
+        """Return the partitions that the server knows."""
+        with self._partitions():
+            found = self.client.listed("partitions", *self._at(""), "partitions", sparse=True)
+        return [{key: str(text) for key, text in (each.get("spec") or {}).items()} for each in found]
+
+    def register_partitions(
+        self,
+        partitions: Sequence[Mapping[str, str]],
+        statistics: Sequence[Mapping[str, Any]],
+        *,
+        replaces: bool = False,
+        only_new: bool = False,
+    ) -> None:
+        """Let the server know partitions."""
+        at = {tuple(each["spec"].items()): each for each in statistics}
+        size = len(partitions) if only_new else _MOST_PARTITIONS  # all of them or none
+        for some in _chunks(partitions, size):
+            own = [at[key] for each in some if (key := tuple(each.items())) in at]
+            measured = {"partitionStatistics": own, "replaceStatistics": replaces} if own else {}
+            body = {"partitionSpecs": [dict(each) for each in some], "ignoreIfExists": not only_new, **measured}
+            try:
+                with self._partitions():
+                    self.client.post(*self._at(""), "partitions", body=body)
+            except CatalogServerError as error:
+                if error.status == 409 and only_new:
+                    raise SchemaError(f"A partition of {self._name('')} exists already: {error}") from None
+                raise
+
+    def unregister_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Let the server forget partitions."""
+        for some in _chunks(partitions, _MOST_PARTITIONS):
+            body = {"partitionSpecs": [dict(each) for each in some], "ignoreIfNotExists": True}
+            with self._partitions():
+                self.client.post(*self._at(""), "partitions", "drop", body=body)
+
+    @contextmanager
+    def _partitions(self) -> Iterator[None]:
+        """Say that the server keeps no partitions of the table where it has no such request."""
+        try:
+            yield
+        except CatalogServerError as error:
+            if error.status == 404 and error.resource in ("TABLE", "DATABASE"):
+                raise TableNotFoundError(f"There is no Paimon table {self._name('')} in {self._catalog}.") from None
+            if error.status in (404, 405, 501):
+                raise UnsupportedError(
+                    f"{self._catalog[0].upper()}{self._catalog[1:]} does not keep partitions of {self._name('')} (HTTP "
+                    f"{error.status}): take 'metastore.partitioned-table' away by ALTER TABLE … UNSET TBLPROPERTIES, "
+                    "and the table's directories say which there are."
+                ) from None
+            raise
+
     def _of_branches(self, name: str, send: Callable[[], Any]) -> None:
         try:
             with self._found(""):
@@ -268,6 +322,10 @@ class ServedTable(TableHome):
     @property
     def _catalog(self) -> str:
         return f"the REST catalog at {self.client.uri}"
+
+
+def _chunks(partitions: Sequence[Mapping[str, str]], size: int) -> Iterator[Sequence[Mapping[str, str]]]:
+    return (partitions[start : start + size] for start in range(0, len(partitions), max(size, 1)))
 
 
 def object_name(table: str, branch: str) -> str:

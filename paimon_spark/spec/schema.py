@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paimon_spark.errors import CorruptTableError, SchemaError
+from paimon_spark.errors import CorruptTableError, SchemaError, UnsupportedError
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
@@ -29,6 +29,7 @@ _UNTRIMMED_LISTS = ("bucket-key", "partial-update.remove-record-on-sequence-grou
 TYPE: Final = "type"
 FORMAT_TABLE: Final = "format-table"
 FILE_FORMAT: Final = "file.format"
+MANAGED_PARTITIONS: Final = "metastore.partitioned-table"
 FORMATS: Final = ("csv", "json", "orc", "parquet", "text")
 """Java has `mosaic` besides, which no reader of Spark's knows."""
 CSV_DELIMITERS: Final = ("csv.field-delimiter", "field-delimiter", "seq", "delimiter", "sep")
@@ -365,6 +366,28 @@ class FieldNumbering:
 def is_format_table(schema: TableSchema) -> bool:
     """Whether a schema is one of plain files."""
     return schema.options.get(TYPE, "").strip().lower() == FORMAT_TABLE
+
+
+def keeps_partitions(schema: TableSchema) -> bool:
+    """Whether a catalog is to keep the partitions of a format table."""
+    return bool(schema.partition_keys) and schema.options.get(MANAGED_PARTITIONS, "").strip().lower() == "true"
+
+
+def no_partition_catalog(what: str) -> UnsupportedError:
+    """The error for a table whose catalog keeps no partitions of format tables."""
+    return UnsupportedError(
+        f"{what} asks for catalog-managed partitions with {MANAGED_PARTITIONS}=true, which is only available in a REST "
+        "catalog. Without the option its directories say which partitions there are; ALTER TABLE … UNSET TBLPROPERTIES "
+        f"('{MANAGED_PARTITIONS}') of Hive itself, or of a Spark session on Hive, takes it away."
+    )
+
+
+def external_partitions(path: str) -> UnsupportedError:
+    """The error for an external table whose partitions a catalog is to keep."""
+    return UnsupportedError(
+        f"Catalog-managed partitions ({MANAGED_PARTITIONS}=true) are only supported for internal tables, but the "
+        f"format table at {path} is external."
+    )
 
 
 def options_of_files(options: Mapping[str, str]) -> dict[str, str]:

@@ -122,3 +122,29 @@ class TableServer(Protocol):
 
     def fast_forward(self, name: str) -> None:
         """Let the main branch be what a branch is."""
+
+    def registered_partitions(self) -> list[dict[str, str]]:
+        """Return the partitions that the server knows, as texts by column; one request for each page."""
+
+    def register_partitions(
+        self,
+        partitions: Sequence[Mapping[str, str]],
+        statistics: Sequence[Mapping[str, Any]],
+        *,
+        replaces: bool = False,
+        only_new: bool = False,
+    ) -> None:
+        """Let the server know partitions; one request for each thousand.
+
+        Args:
+            partitions: texts by column.
+            statistics: of some of them, as Java's ``PartitionStatistics``.
+            replaces: whether those are all that the partitions have; else they are added.
+            only_new: refuse all of them where the server knows one.
+
+        Raises:
+            SchemaError: the server knows one, and ``only_new`` is given.
+        """
+
+    def unregister_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Let the server forget partitions, as far as it knows them; one request for each thousand."""

@@ -398,6 +398,7 @@ def _create_served(home: TableHome, address: str, schema: TableSchema, options: 
             raise home.taken()
         return
     if is_format_table(schema):
+        home.metastore.check_schema(schema)
         FileIO.for_path(place, dict(options)).mkdirs(place)
         if not home.add(schema, address):
             raise home.taken()

@@ -168,7 +168,9 @@ def test_a_catalog_without_format_tables(
     assert showing.tables("ff") == ["ours", "theirs"]
 
 
-def test_what_is_made_changed_and_dropped(catalog: MetastoreCatalog, tmp_path: Path) -> None:
+def test_what_is_made_changed_and_dropped(
+    catalog: MetastoreCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = format_schema(FIELDS, {}, format_name="orc", partition_keys=["d"], comment="a table")
     made = catalog.create_table("ff", "t", schema)
     assert is_format_table(made.schema)
@@ -183,9 +185,11 @@ def test_what_is_made_changed_and_dropped(catalog: MetastoreCatalog, tmp_path: P
     with pytest.raises(UnsupportedError, match=r"Only data table support alter table: ff\.t is a format table"):
         alter_table(made, [SetOption("x", "y")])
     kept = {"metastore.partitioned-table": "true"}
-    with pytest.raises(UnsupportedError, match=r"kept by the catalog .* leave the option out"):
-        format_schema(FIELDS, kept, format_name="orc", partition_keys=["d"])
-    theirs = catalog.create_table("ff", "kept", schema.with_options({**schema.options, **kept}))
+    managed = schema.with_options({**schema.options, **kept})
+    with pytest.raises(UnsupportedError, match="only available in a REST catalog"):
+        catalog.create_table("ff", "kept", managed)
+    monkeypatch.setattr("paimon_spark.metastore.hive.keeps_partitions", lambda _: False)  # as Java makes it
+    theirs = catalog.create_table("ff", "kept", managed)
     with pytest.raises(UnsupportedError, match=r"UNSET TBLPROPERTIES \('metastore.partitioned-table'\) of Hive"):
         FormatTable.of(theirs)
     entry = metastore(catalog).table("ff", "kept")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonTable
+from paimon_spark.table.metastore_catalog import open_catalog
 from tests.support.warehouses import FRONTS, Run, run_by, run_in_database
 
 pytestmark = pytest.mark.spark
@@ -229,6 +232,69 @@ def test_what_such_tables_have_not(run: Run) -> None:
         with pytest.raises(Exception, match=message):
             run(statement).collect()
     assert rows(run, "SELECT * FROM r.f.t") == [(1, 1)]
+
+
+KEPT = "'metastore.partitioned-table' = 'true'"
+
+
+@pytest.mark.parametrize("kept_by", ["rest"], indirect=True)
+def test_partitions_that_the_catalog_keeps(run: Run, kept_by: dict[str, str]) -> None:
+    """What it does not know is not seen: files come by writes, MSCK REPAIR TABLE and ADD PARTITION."""
+    run(f"CREATE TABLE r.f.kept (id INT, day DATE, p INT) USING parquet PARTITIONED BY (day, p) TBLPROPERTIES ({KEPT})")
+    table = open_catalog(kept_by["warehouse"], kept_by).load_table("f", "kept")
+    server, place = table.schemas.server, location(run, "kept")
+    assert server is not None
+    assert rows(run, "SELECT * FROM r.f.kept") == []
+
+    def shown() -> list[str]:
+        return [row[0] for row in run("SHOW PARTITIONS r.f.kept").collect()]
+
+    run("INSERT INTO r.f.kept VALUES (1, DATE '2026-01-01', 1), (2, DATE '2026-01-02', 2), (3, NULL, 3)")
+    assert shown() == ["day=2026-01-01/p=1", "day=2026-01-02/p=2", "day=null/p=3"]
+    assert sorted(each["day"] for each in server.registered_partitions()) == ["20454", "20455", "__DEFAULT_PARTITION__"]
+    shutil.copytree(place / "day=20454", place / "day=20460")
+    assert rows(run, "SELECT id, p FROM r.f.kept") == [(1, 1), (2, 2), (3, 3)]
+    run("TRUNCATE TABLE r.f.kept PARTITION (day = DATE '2026-01-02', p = 2)")
+    assert len(shown()) == 3
+    run("MSCK REPAIR TABLE r.f.kept")
+    assert rows(run, "SELECT id, CAST(day AS STRING) FROM r.f.kept WHERE day > DATE '2026-01-03'") == [
+        (1, "2026-01-07")
+    ]
+    shutil.rmtree(place / "day=20455")
+    assert len(shown()) == 4
+    assert rows(run, "SELECT count(*) FROM r.f.kept") == [(3,)]
+    run("MSCK REPAIR TABLE r.f.kept SYNC PARTITIONS")
+    assert shown() == ["day=2026-01-01/p=1", "day=2026-01-07/p=1", "day=null/p=3"]
+    run("ALTER TABLE r.f.kept ADD PARTITION (day = DATE '2026-02-01', p = 9)")
+    with pytest.raises(Exception, match="exist"):
+        run("ALTER TABLE r.f.kept ADD PARTITION (day = DATE '2026-02-01', p = 9)")
+    run("ALTER TABLE r.f.kept ADD IF NOT EXISTS PARTITION (day = DATE '2026-02-01', p = 9)")
+    with pytest.raises(Exception, match="LOCATION is not supported"):
+        run("ALTER TABLE r.f.kept ADD PARTITION (day = DATE '2026-02-02', p = 9) LOCATION '/tmp/x'")
+    assert (place / "day=20485" / "p=9").is_dir()
+    run("INSERT OVERWRITE r.f.kept PARTITION (day = DATE '2026-02-01', p = 9) VALUES (4)")
+    run("ALTER TABLE r.f.kept DROP PARTITION (day = DATE '2026-01-01')")
+    with pytest.raises(Exception, match="PARTITIONS_NOT_FOUND"):
+        run("ALTER TABLE r.f.kept DROP PARTITION (day = DATE '2026-01-01', p = 1)")
+    run("ALTER TABLE r.f.kept DROP IF EXISTS PARTITION (day = DATE '2026-01-01', p = 1)")
+    assert not (place / "day=20454" / "p=1").exists()
+    assert rows(run, "SELECT id FROM r.f.kept") == [(1,), (3,), (4,)]
+    shutil.copytree(place / "day=20460", place / "day=20454", dirs_exist_ok=True)
+    run("INSERT OVERWRITE r.f.kept VALUES (5, DATE '2026-01-01', 1)")
+    assert rows(run, "SELECT * FROM r.f.kept") == [(5, date(2026, 1, 1), 1)]
+    with pytest.raises(Exception, match="only supported for internal tables"):
+        run(
+            f"CREATE TABLE r.f.out (id INT, p INT) USING csv PARTITIONED BY (p) TBLPROPERTIES ({KEPT}) "
+            f"LOCATION '{place}/out'"
+        )
+
+
+def test_only_a_catalog_that_keeps_partitions_repairs_them(run: Run) -> None:
+    run("CREATE TABLE r.f.t (id INT, p INT) USING csv PARTITIONED BY (p)")
+    run("CREATE TABLE r.f.plain (id INT)")
+    for name, words in (("t", "its directories say which partitions"), ("plain", "its snapshots say which partitions")):
+        with pytest.raises(Exception, match=words):
+            run(f"MSCK REPAIR TABLE r.f.{name}")
 
 
 def test_an_external_table_stays(run: Run, tmp_path: Path) -> None:

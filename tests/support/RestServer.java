@@ -1,15 +1,27 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.lang.reflect.Field;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import okhttp3.mockwebserver.Dispatcher;
+import okhttp3.mockwebserver.MockResponse;
+import okhttp3.mockwebserver.MockWebServer;
+import okhttp3.mockwebserver.RecordedRequest;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.hadoop.HadoopFileIO;
 import org.apache.paimon.options.Options;
+import org.apache.paimon.partition.Partition;
 import org.apache.paimon.rest.RESTCatalogServer;
 import org.apache.paimon.rest.RESTFileSystemCatalog;
 import org.apache.paimon.rest.RESTToken;
@@ -28,6 +40,9 @@ import org.apache.paimon.rest.responses.ConfigResponse;
  * lie on a store, their path, which the settings of Hadoop on the class path reach.
  */
 public class RestServer {
+    private static final Pattern PARTITIONS =
+            Pattern.compile("/v1/paimon/databases/([^/]+)/tables/([^/]+)/partitions(/drop)?");
+    private static final ObjectMapper JSON = new ObjectMapper();
     private static volatile RESTToken token;
 
     public static void main(String[] args) throws Exception {
@@ -81,7 +96,72 @@ public class RestServer {
             moveTo(store, server);
         }
         server.start();
+        MockWebServer web = (MockWebServer) field("server").get(server);
+        Map<String, List<Partition>> known = (Map<String, List<Partition>>) field("tablePartitionsStore").get(server);
+        Dispatcher own = server.initDispatcher(auth);
+        web.setDispatcher(
+                new Dispatcher() {
+                    @Override
+                    public MockResponse dispatch(RecordedRequest request) throws InterruptedException {
+                        Matcher path = PARTITIONS.matcher(request.getPath());
+                        return request.getMethod().equals("POST") && path.matches()
+                                ? partitions(known, path, request.getBody().readUtf8())
+                                : internal(own.dispatch(request));
+                    }
+                });
         System.out.println(server.getUrl());
+    }
+
+    /** That of 1.4.2 says of every format table that it is an external one; newer ones keep no partitions of those. */
+    private static MockResponse internal(MockResponse answer) {
+        String body = answer.getBody() == null ? "" : answer.getBody().readUtf8();
+        boolean managed = body.contains("\"metastore.partitioned-table\":\"true\"") && body.contains("format-table");
+        return answer.setBody(managed ? body.replace("\"isExternal\":true", "\"isExternal\":false") : body);
+    }
+
+    /** What newer servers do and that of 1.4.2 does not: partitions are registered and forgotten by requests. */
+    private static MockResponse partitions(Map<String, List<Partition>> all, Matcher path, String body) {
+        Map<String, Object> given;
+        try {
+            given = JSON.readValue(body, Map.class);
+        } catch (IOException error) {
+            return new MockResponse().setResponseCode(400);
+        }
+        List<Partition> known = all.computeIfAbsent(path.group(1) + "." + path.group(2), name -> new ArrayList<>());
+        List<Map<String, String>> specs = (List<Map<String, String>>) given.get("partitionSpecs");
+        if (path.group(3) != null) {
+            known.removeIf(each -> specs.contains(each.spec()));
+            return new MockResponse().setBody("{\"dropped\": [], \"missing\": []}");
+        }
+        Predicate<Map<String, String>> isKnown = spec -> known.stream().anyMatch(each -> each.spec().equals(spec));
+        if (Boolean.FALSE.equals(given.get("ignoreIfExists")) && specs.stream().anyMatch(isKnown)) {
+            return new MockResponse().setResponseCode(409).setBody("{\"message\": \"it exists\", \"code\": 409}");
+        }
+        specs.stream().filter(isKnown.negate()).forEach(spec -> known.add(partition(spec, -1, -1, -1)));
+        List<Map<String, Object>> statistics =
+                (List<Map<String, Object>>) given.getOrDefault("partitionStatistics", List.of());
+        boolean adds = !Boolean.TRUE.equals(given.get("replaceStatistics"));
+        for (Map<String, Object> each : statistics) {
+            known.replaceAll(
+                    before ->
+                            before.spec().equals(each.get("spec"))
+                                    ? partition(
+                                            before.spec(),
+                                            sum(before.recordCount(), each.get("recordCount"), adds),
+                                            sum(before.fileSizeInBytes(), each.get("fileSizeInBytes"), adds),
+                                            sum(before.fileCount(), each.get("fileCount"), adds))
+                                    : before);
+        }
+        return new MockResponse().setBody("{\"created\": [], \"existed\": []}");
+    }
+
+    private static Partition partition(Map<String, String> spec, long rows, long size, long files) {
+        return new Partition(spec, rows, size, files, 0, -1, false);
+    }
+
+    private static long sum(long before, Object given, boolean adds) {
+        long value = ((Number) given).longValue();
+        return value < 0 ? before : adds && before >= 0 ? before + value : value;
     }
 
     /** The server has no constructor for a file system other than the local one. */
@@ -98,8 +178,12 @@ public class RestServer {
     }
 
     private static void set(RESTCatalogServer server, String name, Object value) throws Exception {
+        field(name).set(server, value);
+    }
+
+    private static Field field(String name) throws Exception {
         Field field = RESTCatalogServer.class.getDeclaredField(name);
         field.setAccessible(true);
-        field.set(server, value);
+        return field;
     }
 }

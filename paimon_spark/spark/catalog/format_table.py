@@ -139,10 +139,11 @@ class FormatTableProxy(NamedTableProxy):
     def listPartitionIdentifiers(self, names: Any, ident: JavaObject) -> JavaObject:
         """SHOW PARTITIONS: those whose columns `names` have the values of `ident`."""
         wanted = partition_values(ident, [self.table.schema.field(name) for name in names])
+        shown = {each.values: self._named(each) for each in self.table.partitions()}  # several directories may have one
         rows = [
             catalyst_row(self.gateway, self.table.partition_fields, values)
-            for each in self.table.partitions()
-            if wanted.items() <= (values := self._named(each)).items()
+            for values in shown.values()
+            if wanted.items() <= values.items()
         ]
         return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
 
@@ -150,53 +151,58 @@ class FormatTableProxy(NamedTableProxy):
         names = [field.name for field in self.table.partition_fields]
         return dict(zip(names, partition.values, strict=True))
 
-    def _found(self, ident: JavaObject) -> list[FormatPartition]:
-        wanted = partition_values(ident, self.table.partition_fields[: ident.numFields()])
-        return [each for each in self.table.partitions() if wanted.items() <= self._named(each).items()]
+    def _found(self, *idents: JavaObject) -> list[list[FormatPartition]]:
+        """For each ident the partitions that begin with its values."""
+        there = self.table.partitions()
+        all_wanted = [partition_values(each, self.table.partition_fields[: each.numFields()]) for each in idents]
+        return [[each for each in there if wanted.items() <= self._named(each).items()] for wanted in all_wanted]
 
     def partitionExists(self, ident: JavaObject) -> bool:
-        """Whether a partition has a directory."""
-        return bool(self._found(ident))
+        """Whether a partition has a directory, or is known to the catalog that keeps them."""
+        return any(self._found(ident))
 
     def loadPartitionMetadata(self, ident: JavaObject) -> JavaObject:
         """SHOW TABLE EXTENDED … PARTITION: how many files there are."""
-        count = sum(len(self.table.files(each.path)) for each in self._found(ident))
+        count = sum(len(self.table.files(each.path)) for each in self._found(ident)[0])
         return self.gateway.string_map({"numFiles": str(count)})
 
-    def createPartition(self, _ident: JavaObject, _properties: Any) -> None:
-        """ADD PARTITION: refused, as by the official connector."""
-        self._refuse_partitions("ADD PARTITION")
+    def createPartition(self, ident: JavaObject, properties: Any) -> None:
+        """One partition of `createPartitions`."""
+        self.createPartitions([ident], [properties])
 
-    def createPartitions(self, _idents: Any, _properties: Any) -> None:
-        """ADD PARTITION: refused, as by the official connector."""
-        self._refuse_partitions("ADD PARTITION")
+    def createPartitions(self, idents: Any, properties: Any) -> None:
+        """ADD PARTITION of those that Spark has not found: where a catalog keeps them."""
+        table = files.of_catalog(self.table, "ADD PARTITION")
+        if any(map(dict, properties)):
+            raise files.refuse_location()
+        table.add_partitions([partition_values(each, table.partition_fields) for each in idents], tolerant=True)
 
-    def dropPartition(self, _ident: JavaObject) -> bool:
-        """DROP PARTITION: refused, as by the official connector."""
-        return self._refuse_partitions("DROP PARTITION")
+    def dropPartition(self, ident: JavaObject) -> bool:
+        """One partition of `dropPartitions`."""
+        return bool(self.dropPartitions([ident]))
 
-    def dropPartitions(self, _idents: Any) -> bool:
-        """DROP PARTITION: refused, as by the official connector."""
-        return self._refuse_partitions("DROP PARTITION")
+    def dropPartitions(self, idents: Any) -> bool:
+        """DROP PARTITION: where a catalog keeps them; their files go."""
+        table = files.of_catalog(self.table, "DROP PARTITION")
+        found = self._found(*idents)
+        table.drop_partitions(list({each.path: each for some in found for each in some}.values()))
+        return all(found)
 
-    def purgePartition(self, _ident: JavaObject) -> bool:
-        """DROP PARTITION … PURGE: refused."""
-        return self._refuse_partitions("DROP PARTITION")
+    def purgePartition(self, ident: JavaObject) -> bool:
+        """DROP PARTITION … PURGE: the same."""
+        return bool(self.dropPartitions([ident]))
 
-    def purgePartitions(self, _idents: Any) -> bool:
-        """DROP PARTITION … PURGE: refused."""
-        return self._refuse_partitions("DROP PARTITION")
+    def purgePartitions(self, idents: Any) -> bool:
+        """DROP PARTITION … PURGE: the same."""
+        return bool(self.dropPartitions(idents))
 
     def renamePartition(self, _old: JavaObject, _new: JavaObject) -> bool:
-        """RENAME PARTITION: refused."""
-        return self._refuse_partitions("RENAME PARTITION")
+        """RENAME PARTITION: refused, as by the official connector."""
+        raise UnsupportedError("partitions of a format table cannot be renamed: INSERT the rows with the new values")
 
     def replacePartitionMetadata(self, _ident: JavaObject, _properties: Any) -> None:
         """Properties of partitions: there are none."""
         raise UnsupportedError("partitions of a format table have no properties")
-
-    def _refuse_partitions(self, statement: str) -> bool:
-        raise files.unsupported_partition_change(statement, self.table_name)
 
     def truncatePartition(self, ident: JavaObject) -> bool:
         """One partition of `truncatePartitions`."""
@@ -205,12 +211,12 @@ class FormatTableProxy(NamedTableProxy):
     def truncatePartitions(self, idents: Any) -> bool:
         """TRUNCATE TABLE … PARTITION: the files go, the directories stay."""
         wanted = list(idents)
-        for ident in wanted:
-            found = self._found(ident)
-            if not found and ident.numFields() == len(self.table.partition_fields):
+        found = self._found(*wanted)
+        for ident, there in zip(wanted, found, strict=True):
+            if not there and ident.numFields() == len(self.table.partition_fields):
                 name = self.gateway.identifier([], self.table_name).name()
                 raise thrown(compat.NO_SUCH_PARTITION(self.gateway, name, ident, self.partitionSchema()))
-            self.table.truncate(found)
+        self.table.truncate([each for some in found for each in some])
         return True
 
     def truncateTable(self, *_options: Any) -> bool:
@@ -220,8 +226,11 @@ class FormatTableProxy(NamedTableProxy):
 
 
 def _listed(table: FormatTable) -> list[str]:
-    """The directories in which Spark looks for files. It sees no partition ``__DEFAULT_PARTITION__`` by itself."""
-    if table.values_only and table.partition_fields:
+    """The directories in which Spark looks for files; it passes over those that are not there.
+
+    It sees no partition ``__DEFAULT_PARTITION__`` by itself.
+    """
+    if table.partition_fields and (table.values_only or table.server is not None):
         return [each.path for each in table.partitions()]
     return [table.path]
 
@@ -254,7 +263,7 @@ class FormatWriteProxy(AnswerProxy):
         super().__init__(gateway)
         self.table = table
         self.given = gateway.string_dict(info.options().asCaseSensitiveMap())
-        self.replaced: files.Replaced = files.nothing
+        self.replaced: files.Replaced | None = None
 
     def truncate(self) -> Any:
         """Replace the whole table, or the partitions that appear in the rows where an option or the session says so."""
@@ -292,7 +301,7 @@ class V1WriteProxy(AnswerProxy):
 
     interfaces = (f"{_WRITE}.V1Write", "org.apache.spark.sql.sources.InsertableRelation")
 
-    def __init__(self, gateway: Gateway, table: FormatTable, replaced: files.Replaced) -> None:
+    def __init__(self, gateway: Gateway, table: FormatTable, replaced: files.Replaced | None) -> None:
         super().__init__(gateway)
         self.table = table
         self.replaced = replaced

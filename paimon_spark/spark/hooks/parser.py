@@ -3,8 +3,9 @@
 Spark has one parser per session and asks it for every statement, expression and type. To cost those nothing, the
 parser that takes its place is a Java class: it hands everything to the one that was there. Only when that one refuses a
 statement it asks Python whether Paimon knows it, or has an answer to it (see `foreign_statements`); when a DROP
-PARTITION has passed, what it drops; and of a ``DESCRIBE t c`` and an ANALYZE TABLE, whether it is such a statement.
-The class is generated here, since the methods of ``ParserInterface`` differ between versions of Spark.
+PARTITION has passed, what it drops; and of a ``DESCRIBE t c``, an ANALYZE TABLE and a MSCK REPAIR TABLE, whether it is
+such a statement. The class is generated here, since the methods of ``ParserInterface`` differ between versions of
+Spark.
 
 Spark lets ALTER TABLE … DROP PARTITION name all partition columns or none. In Paimon the first ones are enough, as in
 the official connector. Such a statement leaves the parser with its partitions resolved, which Spark then takes as they
@@ -40,7 +41,11 @@ from paimon_spark.spark.statements.catalog_statements import (
 )
 from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor
-from paimon_spark.spark.statements.table_statements import parse_analyze_statement, parse_tag_statement
+from paimon_spark.spark.statements.table_statements import (
+    parse_analyze_statement,
+    parse_repair_statement,
+    parse_tag_statement,
+)
 from paimon_spark.spec.sql_text import spark_literal
 from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
@@ -115,6 +120,7 @@ _LOOKED_AT = ", ".join(
         *("CreateTableLike", "CreateTableLikeCommand"),
         *("CreateView", "DropView", "ShowViews", "AlterViewAs", "RenameTable", "SetViewProperties"),
         *("UnsetViewProperties", "DescribeRelation", "ShowCreateTable", "ShowTableProperties"),
+        "RepairTable",
         *("CreateUserDefinedFunction", "CreateFunction", "DropFunction", "DescribeFunction"),
     )
 )
@@ -163,7 +169,7 @@ class StatementProxy(SessionProxy):
         function = parse_function_statement(cursor)
         if function is not None:
             return self._function_call(text, function)
-        statement = parse_tag_statement(cursor) or parse_analyze_statement(cursor)
+        statement = parse_tag_statement(cursor) or parse_analyze_statement(cursor) or parse_repair_statement(cursor)
         foreign = parse_foreign_statement(cursor)
         like = None if foreign or spark_version(self.gateway) >= _LIKE_OF_CATALOGS else parse_create_like(cursor)
         if like is not None and paimon_catalog_of(self.gateway, self.state, like.target):

@@ -18,17 +18,19 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
-from paimon_spark.spec.schema import CSV_DELIMITERS
+from paimon_spark.spec.schema import CSV_DELIMITERS, is_format_table
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.file_io import FsspecFileIO
 from paimon_spark.storage.hadoop_options import FILE_SYSTEM_JARS, hadoop_options
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, scheme_of
+from paimon_spark.table.format_table import FormatTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from paimon_spark.spec.predicate import Predicate
-    from paimon_spark.table.format_table import FormatPartition, FormatTable
+    from paimon_spark.table.format_table import FormatPartition
+    from paimon_spark.table.table import FileStoreTable
 
 _CSV: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "sep": (CSV_DELIMITERS, ","),
@@ -149,33 +151,34 @@ def rows_of(spark: SparkSession, table: FormatTable) -> DataFrame:
 
 
 Replaced = Callable[[Sequence[str]], Sequence[str]]
-"""Given the directories that get files, says which files go."""
-
-
-def nothing(_homes: Sequence[str]) -> list[str]:
-    """An append."""
-    return []
+"""Given the directories that get files, says which files go. An append has none."""
 
 
 def everything(table: FormatTable) -> Replaced:
-    """An overwrite of the whole table."""
-    return lambda _: table.files()
+    """An overwrite of the whole table; where a catalog keeps the partitions, of those that it knows."""
+    if table.server is None:
+        return lambda _: table.files()
+    return lambda homes: _files_in(table, [*(each.path for each in table.partitions()), *table.same_partitions(homes)])
+
+
+def _files_in(table: FormatTable, folders: Sequence[str]) -> list[str]:
+    return [file for folder in dict.fromkeys(folders) for file in table.files(folder)]
 
 
 def written_partitions(table: FormatTable) -> Replaced:
     """An overwrite of the partitions that appear in the rows."""
     if not table.partition_fields:
         return everything(table)
-    return lambda homes: [file for home in homes for file in table.files(f"{table.path}/{home}")]
+    return lambda homes: _files_in(table, table.same_partitions(homes))
 
 
 def where(table: FormatTable, condition: Predicate) -> Replaced:
-    """An overwrite of the partitions for which a condition is true."""
-    return lambda _: [file for partition in table.matching(condition) for file in table.files(partition.path)]
+    """An overwrite of the partitions for which a condition is true, whether or not a catalog knows them."""
+    return lambda _: _files_in(table, [each.path for each in table.matching(condition)])
 
 
-def write_rows(table: FormatTable, rows: DataFrame, replaced: Replaced = nothing) -> None:
-    """Write rows, whose columns are those of the table in its order."""
+def write_rows(table: FormatTable, rows: DataFrame, replaced: Replaced | None = None) -> None:
+    """Write rows, whose columns are those of the table in its order; without ``replaced`` they are added."""
     staged = f"{table.path}/.staging-{uuid.uuid4()}"
     keys = [field.name for field in table.partition_fields]
     writer = rows.toDF(*table.schema.field_names).write.format(table.format).options(**write_options(table))
@@ -194,18 +197,46 @@ def shown_partitions(table: FormatTable, partitions: Sequence[FormatPartition]) 
     """What SHOW PARTITIONS shows of partitions, sorted."""
     fields = table.partition_fields
     return sorted(
-        "/".join(
-            f"{escape_path_name(field.name)}="
-            + escape_path_name(partition_value_text(value, field.type, legacy=False, default_name="null"))
-            for field, value in zip(fields, partition.values, strict=True)
+        {
+            "/".join(
+                f"{escape_path_name(field.name)}="
+                + escape_path_name(partition_value_text(value, field.type, legacy=False, default_name="null"))
+                for field, value in zip(fields, partition.values, strict=True)
+            )
+            for partition in partitions
+        }
+    )
+
+
+def of_catalog(table: FormatTable, statement: str) -> FormatTable:
+    """Return a table whose partitions a catalog keeps.
+
+    Raises:
+        UnsupportedError: directories say which there are.
+    """
+    if table.server is None:
+        raise UnsupportedError(
+            f"{statement} is not supported for format table {table.path}: its directories say which partitions there "
+            "are. INSERT makes them; TRUNCATE TABLE … PARTITION empties them. A REST catalog keeps partitions with "
+            "'metastore.partitioned-table' = 'true'."
         )
-        for partition in partitions
-    )
+    return table
 
 
-def unsupported_partition_change(statement: str, name: str) -> UnsupportedError:
-    """The error of ADD PARTITION and the like."""
-    return UnsupportedError(
-        f"{statement} is not supported for format table {name}: its directories say which partitions there are. "
-        "INSERT makes them; TRUNCATE TABLE … PARTITION empties them."
-    )
+def refuse_location() -> UnsupportedError:
+    """The error of ADD PARTITION … LOCATION."""
+    return UnsupportedError("ADD PARTITION … LOCATION is not supported for a format table: its partitions lie in it.")
+
+
+def repair_partitions(table: FileStoreTable, *, adds: bool, drops: bool) -> None:
+    """MSCK REPAIR TABLE: let the catalog know which partitions have directories.
+
+    Raises:
+        UnsupportedError: it keeps none of the table.
+    """
+    if not is_format_table(table.schema):
+        raise UnsupportedError(
+            f"MSCK REPAIR TABLE is not supported for the Paimon table at {table.path}: its snapshots say which "
+            "partitions there are. CALL sys.repair tells a metastore of a table."
+        )
+    of_catalog(FormatTable.of(table), "MSCK REPAIR TABLE").repair(adds=adds, drops=drops)

@@ -1,8 +1,11 @@
-"""ANALYZE TABLE and Paimon's own statements about tags; the grammar of tags as in Java's ``PaimonSqlExtensions.g4``.
+"""ANALYZE TABLE, MSCK REPAIR TABLE and Paimon's own statements about tags, whose grammar is Java's.
+
+See its ``PaimonSqlExtensions.g4``.
 
 ::
 
     ANALYZE TABLE t COMPUTE STATISTICS [FOR COLUMNS a, b | FOR ALL COLUMNS]
+    [MSCK] REPAIR TABLE t [ADD | DROP | SYNC PARTITIONS]
     ALTER TABLE t CREATE [OR REPLACE] TAG [IF NOT EXISTS] x [AS OF VERSION n] [RETAIN n DAYS|HOURS|MINUTES]
     ALTER TABLE t REPLACE TAG x [AS OF VERSION n] [RETAIN n DAYS|HOURS|MINUTES]
     ALTER TABLE t DELETE TAG [IF EXISTS] x
@@ -61,6 +64,42 @@ def _analyze_statement(cursor: Cursor) -> AnalyzeStatement | None:
         statement = AnalyzeStatement(table, tuple(names))
     cursor.finish()
     return statement
+
+
+REPAIR = "__repair_table"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStatement:
+    """MSCK REPAIR TABLE of one table."""
+
+    table: tuple[str, ...]
+    """The parts of the table's name."""
+    adds: bool = True
+    """Whether partitions that have a directory become known."""
+    drops: bool = False
+    """Whether those that have none are forgotten."""
+
+    @property
+    def procedure(self) -> str:
+        """The name of the procedure that runs it."""
+        return REPAIR
+
+
+def parse_repair_statement(text: str | Cursor) -> RepairStatement | None:
+    """Read a MSCK REPAIR TABLE; None where the text is anything else, or breaks the grammar."""
+    return read_statement(text, _repair_statement)
+
+
+def _repair_statement(cursor: Cursor) -> RepairStatement | None:
+    cursor.take("MSCK")
+    if not cursor.take("REPAIR", "TABLE"):
+        return None
+    table, does = cursor.name(), cursor.take_any("ADD", "DROP", "SYNC")
+    if does is not None:
+        cursor.expect("PARTITIONS")
+    cursor.finish()
+    return RepairStatement(table, adds=does != "DROP", drops=does in ("DROP", "SYNC"))
 
 
 ALTER_TAGS = "__alter_tags"

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import SchemaError, TableNotFoundError
 from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.format_tables import repair_partitions
 from paimon_spark.spark.sql.procedures.procedure import (
     Argument,
     CallContext,
@@ -30,6 +31,7 @@ from paimon_spark.spark.statements.cursor import Cursor, split_name
 from paimon_spark.spark.statements.table_statements import (
     TagStatement,
     parse_analyze_statement,
+    parse_repair_statement,
     parse_tag_statement,
 )
 from paimon_spark.spark.text.context import Context
@@ -148,6 +150,17 @@ def run_analyze(context: Context, cursor: Cursor) -> DataFrame | None:
         return None
     refuse_system_table(".".join(statement.table), name.system_table, "analyzed")
     run_analyze_statement(context.spark, name.load(), statement)
+    return empty(context)
+
+
+def run_repair(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run MSCK REPAIR TABLE. Return None where the text is another statement, or the table is Spark's."""
+    statement = parse_repair_statement(cursor)
+    name = None if statement is None else target(context, statement.table)
+    if statement is None or name is None:
+        return None
+    refuse_system_table(".".join(statement.table), name.system_table, "repaired")
+    repair_partitions(name.load(), adds=statement.adds, drops=statement.drops)
     return empty(context)
 
 

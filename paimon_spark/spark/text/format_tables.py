@@ -15,12 +15,14 @@ from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.format_table import FormatTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.spark.sql.warehouses import TableName
+    from paimon_spark.spark.statements.cursor import Cursor
     from paimon_spark.spark.text.context import Context
+    from paimon_spark.table.format_table import FormatPartition
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -50,7 +52,7 @@ def insert_into_files(
     ansi = str(context.spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
     ready = inserted_rows(into, insert, rows, ansi=ansi)
     found = FormatTable.of(table)
-    replaced: files.Replaced = files.nothing
+    replaced: files.Replaced | None = None
     if insert.replace_where is not None:
         raise UnsupportedError("INSERT … REPLACE is not supported for a format table: name the PARTITION.")
     if insert.overwrite:
@@ -78,10 +80,14 @@ def shown_partitions(table: FileStoreTable, wanted: Mapping[str, Any]) -> list[s
     return files.shown_partitions(found, chosen(found, wanted))
 
 
-def chosen(table: FormatTable, wanted: Mapping[str, Any]) -> list[Any]:
+def chosen(table: FormatTable, wanted: Mapping[str, Any]) -> list[FormatPartition]:
     """The partitions whose columns have some values."""
+    return _chosen(table, table.partitions(), wanted)
+
+
+def _chosen(table: FormatTable, there: Sequence[FormatPartition], wanted: Mapping[str, Any]) -> list[FormatPartition]:
     names = [field.name for field in table.partition_fields]
-    return [each for each in table.partitions() if wanted.items() <= dict(zip(names, each.values, strict=True)).items()]
+    return [each for each in there if wanted.items() <= dict(zip(names, each.values, strict=True)).items()]
 
 
 def truncate_files(table: FileStoreTable, wanted: Mapping[str, Any] | None, clause: str) -> None:
@@ -97,11 +103,29 @@ def truncate_files(table: FileStoreTable, wanted: Mapping[str, Any] | None, clau
     found.truncate(partitions)
 
 
-def refuse_partition_change(table: FileStoreTable, statement: str) -> None:
-    """Refuse ADD PARTITION and DROP PARTITION of a format table, as the official connector does.
+def add_partitions_of_files(table: FileStoreTable, wanted: Sequence[Mapping[str, Any]], *, tolerant: bool) -> None:
+    """ADD PARTITION of a format table.
 
     Raises:
-        UnsupportedError: it is one.
+        UnsupportedError: no catalog keeps its partitions.
+        SchemaError: the catalog knows one of them, and `tolerant` is not given.
     """
-    if is_format_table(table.schema):
-        raise files.unsupported_partition_change(statement, table.path)
+    files.of_catalog(FormatTable.of(table), "ADD PARTITION").add_partitions(wanted, tolerant=tolerant)
+
+
+def drop_partitions_of_files(
+    table: FileStoreTable, wanted: Sequence[Mapping[str, Any]], specs: Sequence[Cursor], *, tolerant: bool
+) -> None:
+    """DROP PARTITION of a format table, with the files.
+
+    Raises:
+        UnsupportedError: no catalog keeps its partitions.
+        AnalysisException: a clause that names all columns names no partition, and `tolerant` is not given.
+    """
+    found = files.of_catalog(FormatTable.of(table), "DROP PARTITION")
+    keys, there = found.schema.partition_keys, found.partitions()
+    parts = [_chosen(found, there, values) for values in wanted]
+    for values, spec, some in zip(wanted, specs, parts, strict=True):
+        if not some and not tolerant and len(values) == len(keys):
+            raise analysis_error("PARTITIONS_NOT_FOUND", f"The partition PARTITION ({spec.source()}) cannot be found.")
+    found.drop_partitions(list({each.path: each for some in parts for each in some}.values()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate as truncate_table
 from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.sql.format_tables import refuse_location
 from paimon_spark.spark.sql.table_partitions import (
     add_partitions,
     empty_partitions,
@@ -17,7 +18,7 @@ from paimon_spark.spark.sql.table_partitions import (
 from paimon_spark.spark.sql.warehouses import analysis_error
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.format_tables import refuse_partition_change, truncate_files
+from paimon_spark.spark.text.format_tables import add_partitions_of_files, drop_partitions_of_files, truncate_files
 from paimon_spark.spec.data_types import LocalZonedTimestampType
 from paimon_spark.spec.schema import is_format_table
 
@@ -31,8 +32,10 @@ def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cur
     Raises:
         AnalysisException: there is no such partition, its clause names all columns, and `tolerant` is not given.
     """
-    refuse_partition_change(table, "DROP PARTITION")
     clauses = [partition_values(context, table, spec) for spec in specs]
+    if is_format_table(table.schema):
+        drop_partitions_of_files(table, clauses, specs, tolerant=tolerant)
+        return
     _refuse(specs, [] if tolerant else missing_partitions(table, clauses))
     empty_partitions(table, clauses)
 
@@ -47,7 +50,6 @@ def add_partition_clauses(
             given.
         UnsupportedError: a clause has a LOCATION.
     """
-    refuse_partition_change(table, "ADD PARTITION")
     clauses = [partition_values(context, table, spec) for spec in specs]
     keys = table.schema.partition_keys
     partial = next((at for at, values in enumerate(clauses) if len(values) < len(keys)), None)
@@ -57,6 +59,11 @@ def add_partition_clauses(
             f"Partition spec is invalid. The spec ({specs[partial].source()}) must match the partition spec "
             f"({', '.join(keys)}) defined in the table.",
         )
+    if is_format_table(table.schema):
+        if located:
+            raise refuse_location()
+        add_partitions_of_files(table, clauses, tolerant=tolerant)
+        return
     missing = missing_clauses(table, clauses)
     there = next((at for at in range(len(clauses)) if at not in missing), None)
     if there is not None and not tolerant:

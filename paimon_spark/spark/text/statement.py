@@ -24,7 +24,7 @@ from paimon_spark.spark.statements.cursor import Cursor, Token, backslashes_kept
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
-from paimon_spark.spark.text.calls import rows_frame, run_analyze, run_call, run_tags
+from paimon_spark.spark.text.calls import rows_frame, run_analyze, run_call, run_repair, run_tags
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
@@ -378,6 +378,8 @@ _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     (("DESCRIBE",), _describe),
     (("DESC",), _describe),
     (("ANALYZE", "TABLE"), run_analyze),
+    (("MSCK", "REPAIR", "TABLE"), run_repair),
+    (("REPAIR", "TABLE"), run_repair),
     (("REFRESH", "TABLE"), _refresh),
     (("CACHE",), _cache),
     (("DELETE", "FROM"), run_delete),

@@ -15,6 +15,8 @@ import org.apache.spark.sql.execution.datasources.PartitionPath;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.PartitioningUtils;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.StructType;
 
 /** The files of a format table, whose partitions are those that the table declares: Spark guesses them from names. */
@@ -92,9 +94,16 @@ public final class PaimonFilePartitions extends InMemoryFileIndex {
                 text = text.substring(sign + 1);
             }
             text = ExternalCatalogUtils.unescapePathName(text);
-            values[at] = nullNames.contains(text)
-                ? null : PartitioningUtils.castPartValueToDesiredType(keys.apply(at).dataType(), text, zone);
+            values[at] = nullNames.contains(text) ? null : value(keys.apply(at).dataType(), text, zone);
         }
         return new GenericInternalRow(values);
+    }
+
+    /** Paimon's own writer names a date by its days since 1970. */
+    private static Object value(DataType type, String text, ZoneId zone) {
+        if (type instanceof DateType && text.matches("[0-9]+")) {
+            return Integer.valueOf(text);
+        }
+        return PartitioningUtils.castPartValueToDesiredType(type, text, zone);
     }
 }

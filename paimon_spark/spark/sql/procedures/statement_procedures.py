@@ -1,8 +1,8 @@
 """Statements of a classic session that run as procedures that no list shows; and `alter_view_dialect`.
 
-They are about views and functions of catalogs, COPY INTO, ``DESCRIBE … PARTITION``, ``ANALYZE TABLE`` and tags.
-DESCRIBE equals the official connector's ``PaimonDescribeTableExec``: the table's description, then the partition, then
-the columns that are NOT NULL.
+They are about views and functions of catalogs, COPY INTO, ``DESCRIBE … PARTITION``, ``ANALYZE TABLE``, ``MSCK REPAIR
+TABLE`` and tags. DESCRIBE equals the official connector's ``PaimonDescribeTableExec``: the table's description, then
+the partition, then the columns that are NOT NULL.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.analyze import analyze
 from paimon_spark.spark.session.pyspark_members import analyzed_text, java_state
 from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
+from paimon_spark.spark.sql.format_tables import repair_partitions
 from paimon_spark.spark.sql.functions import (
     FUNCTION_COLUMNS,
     FunctionContext,
@@ -47,10 +48,12 @@ from paimon_spark.spark.statements.cursor import Cursor, Kind, split_name
 from paimon_spark.spark.statements.table_statements import (
     ALTER_TAGS,
     ANALYZE,
+    REPAIR,
     SHOW_TAGS,
     AnalyzeStatement,
     TagStatement,
     parse_analyze_statement,
+    parse_repair_statement,
     parse_tag_statement,
 )
 from paimon_spark.spec.sql_text import quoted_name, spark_literal
@@ -309,6 +312,12 @@ def run_analyze_statement(spark: SparkSession, table: FileStoreTable, statement:
 def _analyze(context: CallContext, statement: str) -> None:
     parsed = read_as(parse_analyze_statement, statement, "ANALYZE TABLE")
     run_analyze_statement(context.spark, context.table(quoted(parsed.table)), parsed)
+
+
+@procedure("MSCK REPAIR TABLE of format tables.", result=(), name=REPAIR)
+def _repair(context: CallContext, statement: str) -> None:
+    parsed = read_as(parse_repair_statement, statement, "MSCK REPAIR TABLE")
+    repair_partitions(context.named(quoted(parsed.table)).load(), adds=parsed.adds, drops=parsed.drops)
 
 
 _TAGS = "Paimon's own statements about tags."
