@@ -179,7 +179,9 @@ class FormatTable:
                 yield entry.name
 
     def _is_hidden(self, name: str) -> bool:
-        return not name or (name.startswith((".", "_")) and name not in (self.default_name, HIVE_DEFAULT_NAME))
+        if name in ("", ".", ".."):
+            return True
+        return name.startswith((".", "_")) and name not in (self.default_name, HIVE_DEFAULT_NAME)
 
     def _values(self, texts: Sequence[str]) -> tuple[Any, ...]:
         return tuple(self._value(field, text) for field, text in zip(self.partition_fields, texts, strict=True))

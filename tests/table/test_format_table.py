@@ -151,3 +151,12 @@ def test_no_row_goes_where_no_reader_looks(tmp_path: Path, value: str) -> None:
     named = table_at(tmp_path / "named")
     named.take_in(staged(named, f"p={value}"), nothing)
     assert len(named.files()) == 1
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_no_name_of_the_default_partition_leads_out_of_the_table(tmp_path: Path, name: str) -> None:
+    options = {"format-table.partition-path-only-value": "true", "partition.default-name": name}
+    table = table_at(tmp_path / "t", **options)
+    with pytest.raises(DataError, match="hidden from every reader"):
+        table.take_in(staged(table, "p=__HIVE_DEFAULT_PARTITION__"), nothing)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t"]
