@@ -67,10 +67,24 @@ def test_each_statement_loads_and_plans_once(spark: SparkSession, warehouse: Pat
     check(cases)
 
 
+CALLS = {
+    "DESCRIBE {t}": 1,
+    "SHOW TBLPROPERTIES {t}": 1,
+    "SHOW TABLES IN alone.db": 1,
+    "SELECT * FROM {t} WHERE id = 1": 4,
+    "CALL alone.sys.compact(table => 'db.keyed')": 2,
+    "INSERT INTO {t} VALUES (7, 'v')": 8,
+    "INSERT INTO {t} SELECT id + 10, v FROM VALUES (1, 'a'), (2, 'b') s(id, v) WHERE rand() < 2": 8,
+    "UPDATE {t} SET v = 'u' WHERE id = 1": 6,
+    "DELETE FROM {t} WHERE id = 9": 6,
+    MERGE: 3,
+}
+"""How often Java asks Python, the second time."""
+
+
 @pytest.mark.parametrize("table", ["keyed"], indirect=True)
-@pytest.mark.parametrize("statement", ["DESCRIBE {t}", "SHOW TBLPROPERTIES {t}", "SHOW TABLES IN alone.db"])
-def test_short_statements_ask_python_once(
-    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, table: str, statement: str
+def test_what_java_asks_python(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     """Where no catalog of the session keeps views, their names are of tables: nothing is to be asked before."""
     from py4j.clientserver import ClientServerConnection
@@ -83,11 +97,14 @@ def test_short_statements_ask_python_once(
 
     alone = SparkSession.newSession(spark)  # without the catalogs of other tests, of which some keep views
     register_catalog(alone, "alone", warehouse=str(warehouse))
-    text = statement.format(t=table.replace("calls.", "alone."))
-    alone.sql(text).collect()
     monkeypatch.setattr(ClientServerConnection, "_call_proxy", counting)
-    alone.sql(text).collect()
-    assert len(asked) == 1
+    found = {}
+    for statement in CALLS:
+        for _ in range(2):
+            asked.clear()
+            alone.sql(statement.format(t=table.replace("calls.", "alone."))).collect()
+        found[statement] = len(asked)
+    assert found == CALLS
 
 
 @pytest.mark.parametrize("table", ["keyed", "append"], indirect=True)
