@@ -17,11 +17,13 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
@@ -45,6 +47,8 @@ from paimon_spark.table.snapshot_store import ROLLED_BACK, SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.storage.file_io import FileIO
@@ -269,23 +273,78 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     blob_files = old_blob_files(table, buckets, before)
     with ThreadPoolExecutor(threads_of(table)) as pool:
         locations = file_directories(table, directories)
-        listed = pool.map(lambda location: old_files(table, location, before), locations)
-        candidates = [file for files in listed for file in files]
+        listed = list(pool.map(lambda at: _PackedFiles.of(at, old_files(table, at, before)), locations))
+        there = np.sort(np.concatenate([np.zeros(0, np.int64), *(files.hashes for files in listed)]))
         used, manifests = named_files(table, live_snapshots(table))
-        deleted: dict[str, Deleted] = {}
-        for references in pool.map(lambda manifest: read_references(table, manifest), manifests):
-            used |= references.names
-            deleted |= references.deleted
-    there = {file.name for file in candidates}
-    used -= names_of_deleted(table, {name: made for name, made in deleted.items() if name in there})
-    orphans = [*stray, *(file for file in candidates if file.name not in used)]
+        named, deleted = [_hashes(used)], dict[str, Deleted]()
+        for hashes, gone in pool.map(lambda manifest: _packed_references(table, manifest, there), manifests):
+            named.append(hashes)
+            deleted |= gone
+    dead = names_of_deleted(table, deleted)
+    names = np.unique(np.concatenate(named))
+    orphans = [*stray, *(file for files in listed for file in files.without(names, dead))]
     unneeded = unneeded_blob_files(table, blob_files, buckets, manifests, {file.path for file in orphans})
     orphans += [OrphanFile(blob_file.path, blob_file.size) for blob_file in unneeded]
-    _LOG.info("%s: %s of %s old files are orphans", table.path, len(orphans), len(candidates) + len(stray))
+    _LOG.info("%s: %s of %s old files are orphans", table.path, len(orphans), len(there) + len(stray))
     if not dry_run:
         orphans = delete_orphans(table, orphans)
         delete_old_empty_directories(table, directories, before)
     return RemovedFiles(len(orphans), sum(file.size for file in orphans))
+
+
+@dataclass(frozen=True, slots=True)
+class _PackedFiles:
+    """The old files of a directory in some 70 bytes each: a table may have millions."""
+
+    directory: str
+    names: str
+    """One behind the other, each behind a slash."""
+    sizes: npt.NDArray[np.int64]
+    hashes: npt.NDArray[np.int64]
+    """Of the names."""
+
+    @classmethod
+    def of(cls, directory: str, files: Sequence[OrphanFile]) -> _PackedFiles:
+        """Pack the files of a directory."""
+        names = [file.name for file in files]
+        sizes = np.fromiter((file.size for file in files), np.int64, len(files))
+        return cls(directory, "".join(f"/{name}" for name in names), sizes, _hashes(names))
+
+    def without(self, named: npt.NDArray[np.int64], dead: Collection[str]) -> Iterator[OrphanFile]:
+        """The files that nothing names.
+
+        Args:
+            named: hashes of all names in manifests, in order. A file of another name with the same hash stays.
+            dead: names among them that nothing needs.
+        """
+        unnamed = ~_is_among(self.hashes, named)
+        if dead or unnamed.any():
+            for name, size, is_unnamed in zip(self.names.split("/")[1:], self.sizes, unnamed, strict=True):
+                if is_unnamed or name in dead:
+                    yield OrphanFile(f"{self.directory}/{name}", int(size))
+
+
+def _hashes(names: Collection[str]) -> npt.NDArray[np.int64]:
+    return np.fromiter(map(hash, names), np.int64, len(names))
+
+
+def _is_among(hashes: npt.NDArray[np.int64], ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    if not len(ordered):
+        return np.zeros(len(hashes), np.bool_)
+    at = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
+    found: npt.NDArray[np.bool_] = ordered[at] == hashes
+    return found
+
+
+def _packed_references(
+    table: FileStoreTable, manifest: RecordedFile, there: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], dict[str, Deleted]]:
+    """Hashes of the names that a manifest has, and those deleted files that may be there."""
+    found = read_references(table, manifest)
+    is_there = _is_among(_hashes(found.deleted), there)
+    return _hashes(found.names), {
+        name: made for (name, made), kept in zip(found.deleted.items(), is_there, strict=True) if kept
+    }
 
 
 def delete_orphans(table: FileStoreTable, files: Sequence[OrphanFile]) -> list[OrphanFile]:
