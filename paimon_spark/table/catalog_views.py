@@ -38,7 +38,7 @@ def views_of(catalog: FilesystemCatalog, database: str) -> list[str]:
     Raises:
         PaimonError: there is no such database.
     """
-    if not catalog.database_exists(database):
+    if not catalog.has_database(database):
         raise PaimonError(f"Database {database} does not exist.")
     return sorted(catalog.metastore.views(database)) if isinstance(catalog, MetastoreCatalog) else []
 
@@ -123,7 +123,7 @@ def _metastore(catalog: FilesystemCatalog, database: str) -> Metastore:
     check_keeps_views(catalog, "of the statement")
     assert isinstance(catalog, MetastoreCatalog)
     refuse_system(database)
-    if not catalog.database_exists(database):
+    if not catalog.has_database(database):
         raise PaimonError(f"Database {database} does not exist.")
     return catalog.metastore
 

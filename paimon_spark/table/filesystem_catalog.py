@@ -88,6 +88,10 @@ class FilesystemCatalog:
             is_plain_name(database) and self.file_io.exists(self.database_path(database))
         )
 
+    def has_database(self, database: str) -> bool:
+        """Return whether there is such a database now, whatever is kept of it."""
+        return self.database_exists(database)
+
     def create_database(
         self, database: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
     ) -> None:
@@ -103,7 +107,7 @@ class FilesystemCatalog:
             SchemaError: the name cannot be a database's.
         """
         refuse_system(database)
-        if self.database_exists(database):
+        if self.has_database(database):
             if ignore_if_exists:
                 return
             raise PaimonError(f"Database {database} already exists.")
@@ -140,7 +144,7 @@ class FilesystemCatalog:
                 is no Paimon table, and then no table is dropped either.
         """
         refuse_system(database)
-        if not self.database_exists(database):
+        if not self.has_database(database):
             raise PaimonError(f"Database {database} does not exist.")
         tables = self.tables(database)
         if not cascade and not self.is_empty(database):
@@ -218,7 +222,7 @@ class FilesystemCatalog:
             SchemaError: there is a table already, or its name cannot be used.
         """
         refuse_system(database)
-        if not self.database_exists(database):
+        if not self.has_database(database):
             raise PaimonError(f"Database {database} does not exist.")
         check_new_table_name(table)
         return create_table(self.table_path(database, table), schema, options=self.options, file_io=self.file_io)
@@ -261,7 +265,7 @@ class FilesystemCatalog:
             return
         if not self.table_exists(database, table):
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
-        if not self.database_exists(to_database):
+        if not self.has_database(to_database):
             raise PaimonError(f"Database {to_database} does not exist.")
         check_new_table_name(to_table)
         if self.table_exists(to_database, to_table):

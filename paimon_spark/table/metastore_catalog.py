@@ -108,17 +108,22 @@ class MetastoreCatalog(FilesystemCatalog):
         return sorted({*self.metastore.databases(), DEFAULT_DATABASE})
 
     def database_exists(self, database: str) -> bool:
-        """Return whether there is such a database."""
-        if database in (SYSTEM_DATABASE, DEFAULT_DATABASE):
-            return True
-        return is_plain_name(database) and self._has_database(database)
+        """Return whether there is such a database, or was one a while ago (`cache-enabled`)."""
+        if self.cache is None or self._is_always_there(database):
+            return self.has_database(database)
+        return is_plain_name(database) and self._kept_properties(database) is not None
 
-    def _has_database(self, database: str) -> bool:
-        """Always asked for: what is kept of a database would let it stand in the way of a new one."""
-        found = self.metastore.has_database(database)
-        if not found and self.cache is not None:
+    def has_database(self, database: str) -> bool:
+        """Return whether there is such a database now; else nothing is kept of it any more."""
+        if self._is_always_there(database):
+            return True
+        found = is_plain_name(database) and self.metastore.has_database(database)
+        if not found and self.cache is not None and is_plain_name(database):
             forget(self.database_path(database))
         return found
+
+    def _is_always_there(self, database: str) -> bool:
+        return database in (SYSTEM_DATABASE, DEFAULT_DATABASE)
 
     def _kept_properties(self, database: str) -> dict[str, str] | None:
         """What the metastore says of a database."""
@@ -158,7 +163,7 @@ class MetastoreCatalog(FilesystemCatalog):
                 something that is no Paimon table, and then no table is dropped either.
         """
         refuse_system(database)
-        if not self.database_exists(database):
+        if not self.has_database(database):
             raise PaimonError(f"Database {database} does not exist.")
         tables, others = self.metastore.tables(database), self.metastore.others(database)
         views = self.metastore.views(database)
@@ -197,7 +202,7 @@ class MetastoreCatalog(FilesystemCatalog):
         if database == SYSTEM_DATABASE:
             return list(SYSTEM_DATABASE_TABLES)
         found = self.metastore.tables(database)
-        return sorted(found) if found or self.database_exists(database) else None
+        return sorted(found) if found or self.has_database(database) else None
 
     def table_exists(self, database: str, table: str) -> bool:
         """Return whether there is such a table."""
@@ -237,7 +242,7 @@ class MetastoreCatalog(FilesystemCatalog):
             if before is None:
                 self._finish_rename(old.new_path(source, None), new.find(target, ""), f"{database}.{table}")
                 return
-            if not self.database_exists(to_database):
+            if not self.has_database(to_database):
                 raise PaimonError(f"Database {to_database} does not exist.")
             check_new_table_name(to_table)
             new.check_free()
@@ -342,11 +347,8 @@ class ServedCatalog(MetastoreCatalog):
         """Names of all databases, sorted; the system database is not among them."""
         return sorted(self.metastore.databases())
 
-    def database_exists(self, database: str) -> bool:
-        """Return whether there is such a database."""
-        if database == SYSTEM_DATABASE:
-            return True
-        return is_plain_name(database) and self._has_database(database)
+    def _is_always_there(self, database: str) -> bool:
+        return database == SYSTEM_DATABASE
 
     def database_properties(self, database: str) -> dict[str, str] | None:
         """Properties of a database as the server has them; None where there is no such database."""
@@ -362,7 +364,7 @@ class ServedCatalog(MetastoreCatalog):
             PaimonError: there is no such database; or a table is in it and `cascade` is not given.
         """
         refuse_system(database)
-        if not self.database_exists(database):
+        if not self.has_database(database):
             raise PaimonError(f"Database {database} does not exist.")
         if not cascade and not self.is_empty(database):
             raise PaimonError(f"Database {database} is not empty: drop its tables and views first, or use CASCADE.")
@@ -393,7 +395,7 @@ class ServedCatalog(MetastoreCatalog):
             return
         if not self.table_exists(database, table):
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
-        if not self.database_exists(to_database):
+        if not self.has_database(to_database):
             raise PaimonError(f"Database {to_database} does not exist.")
         raise SchemaError(f"Table {to_database}.{to_table} already exists.")
 

@@ -102,7 +102,7 @@ class NamespacesProxy(AnswerProxy):
     def namespaceExists(self, namespace: Any) -> bool:
         """Whether there is such a database."""
         parts = list(namespace)
-        return len(parts) == 1 and self.catalog.database_exists(parts[0])
+        return len(parts) == 1 and self.catalog.has_database(parts[0])
 
     def loadNamespaceMetadata(self, namespace: Any) -> JavaObject:
         """Properties of a database, its location. While it plans one statement Spark asks many times.
@@ -157,7 +157,7 @@ class NamespacesProxy(AnswerProxy):
             raise PaimonError(f"a database has a name of one part, not {'.'.join(parts)}")
         if "location" in properties:
             check_database_location(self.catalog.options, self.catalog.database_path(parts[0]))
-        if self.catalog.database_exists(parts[0]):
+        if self.catalog.has_database(parts[0]):
             raise namespace_already_exists(self.gateway, parts)
         self.catalog.create_database(parts[0], properties=properties)
 
@@ -406,7 +406,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         same = len(source) == 1 and len(target) <= 1
         check_rename(old.name(), new.name(), shown=(str(old.toString()), str(new.toString())), same_catalog=same)
         database = target[0] if target else source[0]
-        if not self.catalog.database_exists(database):
+        if not self.catalog.has_database(database):
             raise no_such_namespace(self.gateway, [database])
         if self.catalog.table_exists(database, new.name()):
             raise table_already_exists(self.gateway, new)

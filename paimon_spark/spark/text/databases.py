@@ -72,7 +72,7 @@ def run_create_database(context: Context, cursor: Cursor) -> DataFrame | None:
             properties["location"] = cursor.string()
         else:
             cursor.finish()
-    if catalog.database_exists(database) and not tolerant:
+    if catalog.has_database(database) and not tolerant:
         raise analysis_error(
             "SCHEMA_ALREADY_EXISTS",
             f"Cannot create schema {quoted((catalog_name, database))} because it already exists.",
@@ -107,7 +107,7 @@ def run_drop_database(context: Context, cursor: Cursor) -> DataFrame | None:
     cascade = cursor.take_any("CASCADE", "RESTRICT") == "CASCADE"
     cursor.finish()
     catalog, catalog_name, database = found
-    if not catalog.database_exists(database):
+    if not catalog.has_database(database):
         if tolerant:
             return empty(context)
         raise schema_not_found((catalog_name, database))

@@ -86,7 +86,7 @@ def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
         return None
     if "$" in name.table:
         raise SchemaError(f"Table name {name.table} cannot contain '$', which separates system tables and branches.")
-    if not name.is_path and not context.known.catalogs[name.catalog_name].database_exists(name.database):
+    if not name.is_path and not context.known.catalogs[name.catalog_name].has_database(name.database):
         raise schema_not_found((name.catalog_name, name.database))
     exists = name.exists()
     if exists and tolerant:
@@ -338,7 +338,7 @@ def rename_table(context: Context, name: TableName, new: Sequence[str]) -> None:
     check_rename(name.table, new[-1], shown=shown, same_catalog=same)
     assert other is not None  # of this catalog
     catalog = context.known.catalogs[name.catalog_name]
-    if not catalog.database_exists(other.database):
+    if not catalog.has_database(other.database):
         raise schema_not_found((other.catalog_name, other.database))
     if other.exists():
         raise analysis_error(
