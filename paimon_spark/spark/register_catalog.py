@@ -45,7 +45,8 @@ def register(spark: SparkSession) -> None:
         spark: the session.
 
     Raises:
-        OptionError: the settings of a catalog name no warehouse, or an option that is unknown.
+        OptionError: the settings of a catalog name no warehouse, or an option that is unknown; or Spark Connect hides
+            some of them.
         UnsupportedError: they ask for another kind of catalog, or for Paimon's tables in ``spark_catalog``
             (``SparkGenericCatalog``).
         PaimonError: Spark's workers have no paimon_spark; the message says what to set.
@@ -61,6 +62,7 @@ def register(spark: SparkSession) -> None:
         _refuse_in_session_catalog(settings)
     for name, options in _official_catalogs(settings):
         if name not in _warehouses.get(spark, {}) and not _has_jar(spark):
+            _refuse_hidden(spark, name, settings)
             warehouse = options.pop("warehouse", None)
             if warehouse is None:
                 raise OptionError(f"{_SETTING}{name} is {_OFFICIAL}, but {_SETTING}{name}.warehouse is not set")
@@ -74,6 +76,22 @@ def _official_catalogs(settings: Mapping[str, str]) -> Iterator[tuple[str, dict[
         if key.startswith(_SETTING) and "." not in name and value == _OFFICIAL:
             begin = f"{key}."
             yield name, {k.removeprefix(begin): v for k, v in settings.items() if k.startswith(begin)}
+
+
+def _refuse_hidden(spark: SparkSession, name: str, settings: Mapping[str, str]) -> None:
+    """Refuse settings of a catalog that the server of Spark Connect has and does not tell: what is secret by name."""
+    if not is_connect(spark):
+        return
+    begin = f"{_SETTING}{name}."
+    there = [str(row[0]) for row in spark.sql("SET").collect() if str(row[0]).startswith(begin)]
+    hidden = [key for key in there if key not in settings]
+    if hidden:
+        options = ", ".join(f"'{key.removeprefix(begin)}'" for key in hidden)
+        raise OptionError(
+            f"The server of Spark Connect does not tell its clients {options} of catalog {name}, since "
+            "'spark.redaction.regex' takes them for secrets: call register_catalog(spark, "
+            f"'{name}', warehouse=…, …) with them before register(spark), or instead of it"
+        )
 
 
 def _refuse_in_session_catalog(settings: Mapping[str, str]) -> None:
