@@ -118,11 +118,12 @@ class RestMetastore(Metastore):
     def tables(self, database: str) -> list[str]:
         """Names of the tables of a database; none where there is no such database."""
         try:
-            return [str(name) for name in self.client.listed("tables", "databases", database, "tables")]
+            found = self.client.listed("tables", "databases", database, "tables")
         except CatalogServerError as error:
             if error.status == 404:
                 return []
             raise
+        return list(dict.fromkeys(str(name) for name in found))  # a server may list branches by the table's name
 
     def has_table(self, database: str, table: str) -> bool:
         """Return whether there is such a table."""
@@ -153,15 +154,18 @@ class RestMetastore(Metastore):
 
     def add_view(self, database: str, name: str, view: View) -> bool:
         """Let the server add a view; False where another one, or a table, had the name first."""
-        if self.has_table(database, name):
-            return False
+        return not self.has_table(database, name) and self._view_added(database, name, view)
+
+    def _view_added(self, database: str, name: str, view: View) -> bool:
         body = {"identifier": _identifier(database, name), "schema": view.to_json_object()}
         return self._added(database, "views", body)
 
     def replace_view(self, database: str, name: str, view: View) -> None:
         """Drop a view and make it anew, as the official connector does: the interface has no other way."""
+        if self.has_table(database, name):  # some servers let a table take the name of a view
+            raise SchemaError(f"View {database}.{name} is not replaced: there is a table of its name.")
         self.drop_view(database, name)
-        if not self.add_view(database, name, view):
+        if not self._view_added(database, name, view):
             raise PaimonError(f"View {database}.{name} was not replaced: another one made a view of its name.")
 
     def alter_view(self, database: str, name: str, changes: Sequence[ViewChange]) -> None:

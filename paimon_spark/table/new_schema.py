@@ -73,6 +73,8 @@ def new_table_schema(
     partitions = [_column_case(name, columns) for name in partition_keys]
     declared, kept = with_directives(fields, kept)
     schema = create_schema(with_option_types(declared, kept), keys, partitions, kept, comment)
+    if not fields:
+        check_new(schema)  # Java's object tables have no columns: they are refused by their name
     validate(schema)
     check_new(schema)
     return schema

@@ -101,6 +101,12 @@ def test_tables_and_views_share_names(catalog: MetastoreCatalog, kind: str) -> N
     if kind != "rest":  # there the server decides, and that of Java's tests lets it pass
         with pytest.raises(SchemaError):
             catalog.create_table("vw", "v", create_schema(FIELDS))
+    else:
+        catalog.create_table("vw", "v", create_schema(FIELDS))
+        with pytest.raises(SchemaError, match="there is a table of its name"):
+            create_view(catalog, "vw", "v", VIEW, replaces=True)
+        assert find_view(catalog, "vw", "v") == VIEW
+        catalog.drop_table("vw", "v")
     catalog.create_table("vw", "t", create_schema(FIELDS))
     with pytest.raises(SchemaError, match="already exists"):
         create_view(catalog, "vw", "t", VIEW)

@@ -248,6 +248,15 @@ def test_a_catalog_keeps_tables_and_databases_where_it_is_asked_to(
     assert rows_of(catalog.load_table("d", "t")) == {}
 
 
+def test_a_name_that_a_server_lists_twice_is_one_table(catalog: FilesystemCatalog, rest: RestServer) -> None:
+    """That of Java's tests lists a branch that was renamed by the name of its table."""
+    twice = json.dumps({"tables": ["t", "t"]}).encode()
+    with rest_proxy(rest) as proxy:
+        proxy.fault = lambda _method, path, pass_on: (200, twice) if path.endswith("/tables") else pass_on()
+        assert open_catalog("wh", rest.options(proxy.uri)).tables("d") == ["t"]
+    assert catalog.tables("d") == ["t"]
+
+
 def test_a_table_that_travels_keeps_its_server(catalog: FilesystemCatalog) -> None:
     table = pickle.loads(pickle.dumps(catalog.load_table("d", "t")))
     insert(table, {1: 10})

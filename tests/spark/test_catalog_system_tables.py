@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import paimon_spark
 from paimon_spark import PaimonTable
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.system.registry import SYSTEM_TABLES
 
@@ -139,6 +140,41 @@ def test_the_tables_of_the_catalog(spark: SparkSession, warehouse: Path) -> None
     ):
         with pytest.raises((PySparkException, Py4JJavaError)):
             spark.sql(statement)
+
+
+def test_the_tables_of_the_catalog_by_text(spark: SparkSession, warehouse: Path) -> None:
+    """The front that Spark Connect has."""
+
+    def by_text(statement: str) -> list[tuple[object, ...]]:
+        rows = paimon_spark.sql(spark, statement, catalog=CATALOG, warehouse=str(warehouse)).collect()
+        return [tuple(row) for row in rows]
+
+    for name in GLOBAL_TABLES:
+        statement = f"SELECT * FROM {CATALOG}.sys.{name} ORDER BY ALL"
+        assert by_text(statement) == values(spark, statement)
+        assert by_text(f"DESCRIBE {CATALOG}.sys.{name}") == values(spark, f"DESCRIBE {CATALOG}.sys.{name}")
+    joined = f"SELECT count(*) FROM {CATALOG}.sys.tables t JOIN {CATALOG}.db.t ON t.table_name = 't'"
+    assert by_text(joined) == values(spark, joined)
+    for statement in (
+        f"INSERT INTO {CATALOG}.sys.tables SELECT 1",
+        f"DELETE FROM {CATALOG}.sys.tables",
+        f"SELECT * FROM {CATALOG}.sys.tables VERSION AS OF 1",
+    ):
+        with pytest.raises(UnsupportedError, match=r"is for reading|has neither versions"):
+            by_text(statement)
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        by_text(f"SELECT * FROM {CATALOG}.sys.nothing")
+
+
+def test_one_column_is_described_by_text_as_spark_does(spark: SparkSession, warehouse: Path) -> None:
+    for clause in ("k", "K", "t.k", f"{CATALOG}.db.t.k"):
+        statement = f"DESCRIBE {CATALOG}.db.t {clause}"
+        shown = paimon_spark.sql(spark, statement, catalog=CATALOG, warehouse=str(warehouse))
+        expected = spark.sql(statement)
+        assert (shown.columns, shown.collect()) == (expected.columns, expected.collect())
+    for clause, words in (("nothing", "UNRESOLVED_COLUMN"), ("k.x", "does not support nested column")):
+        with pytest.raises(AnalysisException, match=words):
+            paimon_spark.sql(spark, f"DESCRIBE {CATALOG}.db.t {clause}", catalog=CATALOG, warehouse=str(warehouse))
 
 
 def test_a_second_query_sees_what_came_in_between(spark: SparkSession, warehouse: Path) -> None:

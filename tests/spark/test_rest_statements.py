@@ -44,6 +44,13 @@ def _rows(run: Run, text: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in run(text).collect())
 
 
+def test_system_tables_of_the_catalog(run: Run, session: SparkSession, options: dict[str, str]) -> None:
+    run("CREATE TABLE r.s.t (k INT)")
+    assert _rows(run, "SELECT database_name, table_name FROM r.sys.tables WHERE database_name = 's'") == [("s", "t")]
+    reader = session.read.format("paimon").options(**options, warehouse="wh")
+    assert reader.load("rest://wh/sys.db/tables").where("database_name = 's'").count() == 1
+
+
 def test_statements_of_every_kind(run: Run, proxy: RestProxy, session: SparkSession) -> None:
     run("CREATE TABLE r.s.t (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '2')")
     counts = {}

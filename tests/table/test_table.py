@@ -123,6 +123,11 @@ def test_what_is_not_supported_is_refused_by_name(key: str, value: str) -> None:
         check_readable(refused)
 
 
+def test_an_object_table_is_refused_by_name_though_it_has_no_columns() -> None:
+    with pytest.raises(UnsupportedError, match="'type' = 'object-table' is not supported"):
+        new_table_schema([], {"type": "object-table"})
+
+
 @pytest.mark.parametrize("key", ["chain-table.enabled", "query-auth.enabled"])
 def test_what_cannot_be_read_cannot_be_written(key: str) -> None:
     with pytest.raises(UnsupportedError, match=f"Writing with option '{key}'"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from paimon_spark.metastore.opening import root_of
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema
@@ -105,7 +106,8 @@ def metadata_source(request: ReadRequest) -> MetadataSource | None:
     warehouse, _, database = parent.rpartition("/")
     of_warehouse = GLOBAL_TABLES.get(name.lower())
     if of_warehouse is not None and database == f"{SYSTEM_DATABASE}{DATABASE_SUFFIX}":
-        catalog = open_catalog(warehouse, request.options)
+        named = request.options.get("warehouse", warehouse)
+        catalog = open_catalog(named if root_of(named, request.options) == warehouse else warehouse, request.options)
         return MetadataSource(of_warehouse.fields, lambda: of_warehouse.read(catalog))
     if find_view(request.name.system_table) is not None:
         return None

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException
 
-from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
+from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spark.session.active_session import catalogs_of
 from paimon_spark.spark.session.hive_address import with_hive_address
 from paimon_spark.spark.session.plain_methods import plain
@@ -23,7 +23,12 @@ from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table import paths
 from paimon_spark.table.catalog_cache import CatalogCache
 from paimon_spark.table.catalog_options import check_catalog_options
-from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import (
+    DEFAULT_DATABASE,
+    SYSTEM_DATABASE,
+    SYSTEM_DATABASE_TABLES,
+    FilesystemCatalog,
+)
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.paths import is_path_name, is_plain_name
 from paimon_spark.table.table import FileStoreTable, load_table, table_exists
@@ -91,6 +96,11 @@ class TableName:
         """The system table that the name means (``t$files``); None for a table itself."""
         return self.named.system_table
 
+    @property
+    def is_of_catalog(self) -> bool:
+        """Whether the name means a system table of the whole catalog (``sys.tables``)."""
+        return self.database == SYSTEM_DATABASE and self.table.lower() in SYSTEM_DATABASE_TABLES
+
     @cached_property
     def named(self) -> paths.TableName:
         """What its path names."""
@@ -98,6 +108,8 @@ class TableName:
 
     def exists(self) -> bool:
         """Whether there is such a table (or the table of such a branch or system table)."""
+        if self.is_of_catalog:
+            return True
         try:
             return table_exists(self.named, options=self.options)
         except SchemaError:
@@ -108,7 +120,10 @@ class TableName:
 
         Raises:
             AnalysisException: there is none (TABLE_OR_VIEW_NOT_FOUND).
+            UnsupportedError: it is a system table of the catalog, which queries read.
         """
+        if self.is_of_catalog:
+            raise UnsupportedError(f"{SYSTEM_DATABASE}.{self.table} is a system table, which is for reading")
         try:
             return load_table(self.named, options=self.options, cache=self.cache)
         except (TableNotFoundError, SchemaError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import TableNotFoundError, UnsupportedError
+from paimon_spark.errors import TableNotFoundError
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.source.system_read import named_system_table
@@ -26,6 +26,7 @@ from paimon_spark.spark.text.format_tables import shown_partitions
 from paimon_spark.spark.text.inserts import target
 from paimon_spark.spark.text.partition_clauses import partition_values
 from paimon_spark.spec.schema import is_format_table
+from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.two_branches import live_partitions, matching_partitions
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ def run_describe(context: Context, cursor: Cursor) -> DataFrame | None:
     if name is None:
         return None
     spec = cursor.group() if cursor.take("PARTITION") else None
-    if not cursor.at_end():
-        raise UnsupportedError(f"DESCRIBE of a Paimon table takes no '{cursor.rest().source()}': leave it out")
-    if name.system_table is None:
+    if spec is None and not cursor.at_end():
+        return _describe_column(context, cursor, name)
+    cursor.finish()
+    if name.system_table is None and not name.is_of_catalog:
         table = name.load()
         rows = described_table(table, name.parts, extended=extended)
         if spec is not None:
@@ -56,8 +58,37 @@ def run_describe(context: Context, cursor: Cursor) -> DataFrame | None:
     return rows_frame(context, DESCRIPTION_COLUMNS, rows)
 
 
+def _describe_column(context: Context, cursor: Cursor, name: TableName) -> DataFrame:
+    """Run DESCRIBE t c, as Spark does: a column of the table itself.
+
+    Raises:
+        AnalysisException: the table has no such column, or a part of one is named.
+    """
+    parts = cursor.name()
+    cursor.finish()
+    columns = {row[0].lower(): row for row in described_columns(struct_of(name))}
+    qualifiers = (name.table, *reversed(name.parts[:-1]))
+    own = parts[-1] if tuple(reversed(parts[:-1])) == qualifiers[: len(parts) - 1] else None
+    if own is None and parts[0].lower() in columns:
+        text = ".".join(parts)
+        raise analysis_error("_LEGACY_ERROR_TEMP_1060", f"DESC TABLE COLUMN does not support nested column: {text}.")
+    row = None if own is None else columns.get(own.lower())
+    if own is None or row is None:
+        raise analysis_error(
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            f"A column with name {quoted(parts)} cannot be resolved. Did you mean one of the following? "
+            f"[{', '.join(quoted((column[0],)) for column in columns.values())}].",
+        )
+    rows = [("col_name", own), ("data_type", row[1]), ("comment", row[2] or "NULL")]
+    return rows_frame(
+        context, (ResultColumn("info_name", nullable=False), ResultColumn("info_value", nullable=False)), rows
+    )
+
+
 def struct_of(name: TableName) -> StructType:
     """Return the columns of a table, or of a system table, as statements show them."""
+    if name.is_of_catalog:
+        return to_spark_struct(GLOBAL_TABLES[name.table.lower()].fields)
     found, table = _system_table(name), name.load()
     if isinstance(found, RowView):
         return to_spark_struct(found.fields(table))

@@ -268,6 +268,8 @@ def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str
         return None
     if read.view is not None:
         return _under_its_name(rows_of_view(context, read.name, read.view, rows_of_text), read.name)
+    if read.name.is_of_catalog:
+        return _under_its_name(_rows_of_catalog(context, read), read.name)
     if read.name.system_table is not None:
         _check_system_table(read)
     files = rows_of_files(context.spark, read.name, read.name.load(), read.options)
@@ -367,6 +369,9 @@ def _frames(
         if read.view is not None:
             frames[read.key] = _Frame(rows_of_view(context, read.name, read.view, rows_of_text))
             continue
+        if read.name.is_of_catalog:
+            frames[read.key] = _Frame(_rows_of_catalog(context, read))
+            continue
         options = dict(read.options)
         table = context.opened.get(read.name.path) or read.name.load()
         files = rows_of_files(context.spark, read.name, table, options)
@@ -403,6 +408,18 @@ def _filter(fields: Sequence[DataField], references: Sequence[TableReference]) -
         return {}
     either = list(dict.fromkeys(known))
     return {FILTER: either[0] if len(either) == 1 else " OR ".join(f"({one})" for one in either)}
+
+
+def _rows_of_catalog(context: Context, read: _Read) -> DataFrame:
+    """The rows of a system table of the whole catalog.
+
+    Raises:
+        UnsupportedError: it is asked for a version, or given options.
+    """
+    if read.end > read.reference.end:
+        raise UnsupportedError(f"{'.'.join(read.name.parts)} has neither versions nor options of a read.")
+    reader = context.spark.read.format("paimon").options(**read.name.options)
+    return following(reader).load(read.name.path)
 
 
 def _check_system_table(read: _Read) -> None:
