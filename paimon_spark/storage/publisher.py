@@ -84,6 +84,13 @@ class TableServer(Protocol):
     def is_governed(self) -> bool:
         """Whether it may hide rows and values of the table (`query-auth.enabled`)."""
 
+    def check_free_of_limits(self) -> None:
+        """Refuse a table of which it hides rows or values.
+
+        Raises:
+            UnsupportedError: it does.
+        """
+
     @property
     def keeps_snapshots(self) -> bool:
         """Whether commits go to the server; an external table is committed to by files."""

@@ -57,6 +57,8 @@ class SnapshotStore:
         server = None if file_io.publisher is None else file_io.publisher.server
         self._server = server if server is not None and server.keeps_snapshots else None
         """Who has the latest snapshot in place of the files; None where they have."""
+        self._limits = server if server is not None and server.is_governed and self._server is None else None
+        """Who may hide rows of a table whose files have the latest snapshot; a server that has it says so itself."""
 
     def ids(self) -> list[int]:
         """Return the ids of all living snapshots, ascending."""
@@ -103,6 +105,7 @@ class SnapshotStore:
         if self._server is not None:
             latest = self._server.latest(self._paths.branch)
             return None if latest is None else latest.id
+        self._check_limits()
         listed = self._listed() if self._is_listed else None
         if listed is not None:
             return listed.id
@@ -117,6 +120,10 @@ class SnapshotStore:
                 f"snapshot {found} is not read."
             )
         return found
+
+    def _check_limits(self) -> None:
+        if self._limits is not None:
+            self._limits.check_free_of_limits()
 
     def lost_id(self) -> int | None:
         """Return the id that LATEST names although neither it nor a later snapshot is there; None nearly always."""
@@ -264,6 +271,7 @@ class SnapshotStore:
         """Return the latest snapshot, None when nothing was committed; raises as `latest_id` and `get`."""
         if self._server is not None:
             return self._server.latest(self._paths.branch)
+        self._check_limits()
         hinted = self._hinted()
         if hinted is not None:
             return hinted
