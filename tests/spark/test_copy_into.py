@@ -110,6 +110,8 @@ def test_what_is_refused(run: Run, place: Path) -> None:
         f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, HEADER = TRUE)": "options for import: HEADER",
         f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, type = JSON)": "Duplicate FILE_FORMAT option",
         f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, SKIP_HEADER = 2)": "only 0 or 1",
+        f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV SKIP_HEADER = 1)": "PARSE_SYNTAX_ERROR",
+        f"COPY INTO cp.db.n FROM '{place}' FILE_FORMAT = (TYPE = CSV, ESCAPE = 'x' QUOTE = 'y')": "PARSE_SYNTAX_ERROR",
         f"COPY INTO cp.db.n (v) FROM '{place}' FILE_FORMAT = (TYPE = CSV)": "Non-nullable column 'k'",
         f"COPY INTO cp.db.n (k, K) FROM '{place}' FILE_FORMAT = (TYPE = CSV)": "Duplicate columns",
         f"COPY INTO cp.db.n (z) FROM '{place}' FILE_FORMAT = (TYPE = CSV)": "Column 'z' does not exist",

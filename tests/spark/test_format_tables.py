@@ -113,6 +113,17 @@ def test_a_table_with_partitions(run_of_format: Run, name: str, session: SparkSe
     assert rows(run, "SELECT id, p FROM r.f.t") == [(8, 2)]
 
 
+def test_a_partition_is_described(run: Run) -> None:
+    run("CREATE TABLE r.f.t (id INT, p INT) USING csv PARTITIONED BY (p)")
+    run("INSERT INTO r.f.t VALUES (1, 1), (2, 2)")
+    described = [tuple(row) for row in run("DESCRIBE EXTENDED r.f.t PARTITION (p = 1)").collect()]
+    assert ("Partition Values", "[p=1]", "") in described
+    assert ("Partition Parameters", "{fileCount=1, fileSizeInBytes=2}", "") in described
+    assert ("Partition Statistics", "2 bytes", "") in described
+    with pytest.raises(Exception, match="PARTITIONS_NOT_FOUND"):
+        run("DESCRIBE r.f.t PARTITION (p = 3)")
+
+
 def test_a_table_of_text(run: Run) -> None:
     run("CREATE TABLE r.f.t (line STRING, p INT) USING text PARTITIONED BY (p)")
     run("INSERT INTO r.f.t VALUES ('a, b', 1), ('c', 2)")

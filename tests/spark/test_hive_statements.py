@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.errors import PaimonError
 from paimon_spark.metastore import hive_client
 from paimon_spark.metastore.hive_client import Address, HiveClient
 from tests.acceptance.cases import CASES
@@ -83,6 +84,14 @@ def test_statements_of_every_kind(run: Run, client: HiveClient, monkeypatch: pyt
     run("CALL h.sys.create_tag(table => 'd.t', tag => 'one', snapshot => 1)")
     assert _rows(run, "SELECT k FROM h.d.t VERSION AS OF 'one'") == [(1,), (2,), (3,)]
     assert _rows(run, "SELECT count(*) FROM h.d.`t$snapshots`") == [(5,)]
+
+
+def test_a_change_that_the_metastore_refuses_is_one_sentence(run: Run, client: HiveClient) -> None:
+    run("CREATE TABLE h.d.dropped (k INT, v STRING, n INT)")
+    with pytest.raises(PaimonError, match=r"does not take the change: The Hive metastore") as refused:
+        run("ALTER TABLE h.d.dropped DROP COLUMN v")
+    assert "\tat " not in str(refused.value)
+    assert client is not None
 
 
 def test_names_and_databases(run: Run, client: HiveClient, warehouse: str) -> None:

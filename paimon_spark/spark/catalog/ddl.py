@@ -20,7 +20,6 @@ from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.commit.iceberg_metadata import republish_renamed
 from paimon_spark.errors import (
-    OptionError,
     PaimonError,
     SchemaChangeError,
     SchemaError,
@@ -377,7 +376,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         loaded = self._load(ident)
         try:
             alter_table(loaded.table, schema_changes(self.gateway, loaded.table.schema, changes))
-        except (SchemaError, OptionError, UnsupportedError) as error:
+        except PaimonError as error:
             raise unsupported_table_change(self.gateway, error) from error
         return self._table(ident)
 

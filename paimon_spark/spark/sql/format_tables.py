@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
@@ -206,6 +206,14 @@ def shown_partitions(table: FormatTable, partitions: Sequence[FormatPartition]) 
             for partition in partitions
         }
     )
+
+
+def file_counts(table: FormatTable, values: Mapping[str, Any]) -> dict[str, int] | None:
+    """How many files and bytes a partition has; None where there is no such partition."""
+    names = [field.name for field in table.partition_fields]
+    found = [each.path for each in table.partitions() if dict(zip(names, each.values, strict=True)) == values]
+    files = [file for path in found for file in table.files(path)]
+    return {"fileCount": len(files), "fileSizeInBytes": sum(map(table.file_io.size, files))} if found else None
 
 
 def of_catalog(table: FormatTable, statement: str) -> FormatTable:

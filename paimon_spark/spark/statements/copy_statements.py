@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spark.statements.cursor import Cursor, Kind
+from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
 
 ON_ERROR: Final = ("ABORT_STATEMENT", "CONTINUE", "SKIP_FILE")
 
@@ -149,6 +149,17 @@ def _boolean(cursor: Cursor) -> bool:
     return word == "TRUE"
 
 
+def _value(piece: Cursor, token: Token) -> str:
+    """The value of an option, behind which the next one begins or nothing."""
+    if token.kind is Kind.STRING:
+        value = _string(piece)
+    else:
+        value = token.text
+        piece.at += 1
+    piece.finish()
+    return value
+
+
 def _format(cursor: Cursor) -> CopyFormat:
     cursor.expect("FILE_FORMAT")
     cursor.expect("=")
@@ -162,13 +173,14 @@ def _format(cursor: Cursor) -> CopyFormat:
         piece.expect("=")
         if piece.sees("("):
             null_if = tuple(_string(each) for each in piece.group().split())
+            piece.finish()
             if key != "NULL_IF":
                 raise OptionError(f"{key} in FILE_FORMAT takes one value, not a list.")
             continue
         token = piece.peek()
         if token is None:
             piece.fail("a value is expected")
-        value = _string(piece) if token.kind is Kind.STRING else token.text
+        value = _value(piece, token)
         if key == "TYPE":
             kind = value.upper()
         elif key == "NULL_IF":

@@ -23,7 +23,7 @@ from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.analyze import analyze
 from paimon_spark.spark.session.pyspark_members import analyzed_text, java_state
 from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
-from paimon_spark.spark.sql.format_tables import repair_partitions
+from paimon_spark.spark.sql.format_tables import file_counts, repair_partitions
 from paimon_spark.spark.sql.functions import (
     FUNCTION_COLUMNS,
     FunctionContext,
@@ -56,9 +56,11 @@ from paimon_spark.spark.statements.table_statements import (
     parse_repair_statement,
     parse_tag_statement,
 )
+from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.sql_text import quoted_name, spark_literal
 from paimon_spark.spec.view import SPARK_DIALECT, ViewChange
 from paimon_spark.table.catalog_views import alter_view, find_view
+from paimon_spark.table.format_table import FormatTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -241,14 +243,21 @@ def described_partition(
         )
     values = {key: values[key] for key in keys}
     shown = partition_text(table, values).replace("/", ", ")
-    counts = partition_counts(table, values)
+    of_files = is_format_table(table.schema)
+    counts = file_counts(FormatTable.of(table), values) if of_files else partition_counts(table, values)
     if counts is None:
         raise PaimonError(
             f"[PARTITIONS_NOT_FOUND] The partition(s) PARTITION ({shown}) cannot be found in table {quoted(name)}."
         )
     if not extended:
         return []
-    created = datetime.fromtimestamp(counts["lastFileCreationTime"] // 1000).astimezone()
+    created, measured = [], f"{counts['fileSizeInBytes']} bytes"
+    if not of_files:
+        time = datetime.fromtimestamp(counts["lastFileCreationTime"] // 1000).astimezone()
+        created, measured = (
+            [("Created Time", f"{time:%a %b %d %H:%M:%S %Z %Y}", "")],
+            f"{measured}, {counts['recordCount']} rows",
+        )
     parameters = ", ".join(f"{key}={value}" for key, value in counts.items())
     rows: list[Row] = [
         ("", "", ""),
@@ -257,9 +266,9 @@ def described_partition(
         ("Table", name[-1], ""),
         ("Partition Values", f"[{shown}]", ""),
         ("Partition Parameters", f"{{{parameters}}}", ""),
-        ("Created Time", f"{created:%a %b %d %H:%M:%S %Z %Y}", ""),
+        *created,
         ("Last Access", "UNKNOWN", ""),
-        ("Partition Statistics", f"{counts['fileSizeInBytes']} bytes, {counts['recordCount']} rows", ""),
+        ("Partition Statistics", measured, ""),
         ("", "", ""),
     ]
     required = [field for field in table_struct(table).fields if not field.nullable]
