@@ -69,7 +69,7 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     schemas, branch = _schemas_to_change(table, changes)
     # All changes of one ALTER make one new schema.
-    has_snapshots = table.snapshots.latest_id() is not None
+    has_snapshots = not is_format_table(table.schema) and table.snapshots.latest_id() is not None
 
     def next_schema(latest: TableSchema) -> TableSchema:
         changed = changed_schema(latest, changes, has_snapshots=has_snapshots, table_name=_table_name(table))

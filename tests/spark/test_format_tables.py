@@ -113,6 +113,23 @@ def test_a_table_with_partitions(run_of_format: Run, name: str, session: SparkSe
     assert rows(run, "SELECT id, p FROM r.f.t") == [(8, 2)]
 
 
+@pytest.mark.parametrize("kept_by", ["rest"], indirect=True)
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+def test_columns_and_options_change_in_a_rest_catalog(run: Run, name: str) -> None:
+    run(f"CREATE TABLE r.f.t (id INT, v STRING, p INT) USING {name} PARTITIONED BY (p)")
+    run("INSERT INTO r.f.t VALUES (1, 'a', 1)")
+    run("ALTER TABLE r.f.t SET TBLPROPERTIES ('x' = 'y')")
+    run("ALTER TABLE r.f.t ADD COLUMN n INT")
+    assert dict(run("SHOW TBLPROPERTIES r.f.t").collect())["x"] == "y"
+    columns = [row.col_name for row in run("DESCRIBE r.f.t").collect()]
+    assert columns[: columns.index("# Partition Information")] == ["id", "v", "p", "n"]
+    run("INSERT INTO r.f.t VALUES (2, 'b', 1, 5)")
+    assert [tuple(row) for row in run("SELECT * FROM r.f.t ORDER BY id").collect()] == [
+        (1, "a", 1, None),
+        (2, "b", 1, 5),
+    ]
+
+
 def test_a_partition_is_described(run: Run) -> None:
     run("CREATE TABLE r.f.t (id INT, p INT) USING csv PARTITIONED BY (p)")
     run("INSERT INTO r.f.t VALUES (1, 1), (2, 2)")
@@ -236,6 +253,9 @@ def test_what_such_tables_have_not(run: Run) -> None:
         "ALTER TABLE r.f.t ADD PARTITION (p = 2)": "ADD PARTITION is not supported for format table",
         "ALTER TABLE r.f.t DROP PARTITION (p = 1)": "DROP PARTITION is not supported for format table",
         "CALL r.sys.compact(table => 'f.t')": "format.table",
+        "ANALYZE TABLE r.f.t COMPUTE STATISTICS": "format.table",
+        "ALTER TABLE r.f.t CREATE TAG x": "format.table",
+        "SHOW TAGS r.f.t": "format.table",
         "SELECT * FROM r.f.t VERSION AS OF 1": "format table",
         "CREATE TABLE r.f.k (id INT) USING csv TBLPROPERTIES ('primary-key' = 'id')": "has no primary key",
         "CREATE TABLE r.f.k (id INT) USING avro": "Supported providers",

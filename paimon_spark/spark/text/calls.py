@@ -37,6 +37,7 @@ from paimon_spark.spark.statements.table_statements import (
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
+from paimon_spark.table.format_table import refuse_format_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -139,7 +140,7 @@ def run_tags(context: Context, cursor: Cursor) -> DataFrame | None:
     if name is None:
         return None
     refuse_system_table(".".join(statement.table), name.system_table, "given to a procedure")
-    return _run_tags(context, statement, name.load())
+    return _run_tags(context, statement, refuse_format_table(name.load(), "a tag"))
 
 
 def run_analyze(context: Context, cursor: Cursor) -> DataFrame | None:
@@ -149,7 +150,8 @@ def run_analyze(context: Context, cursor: Cursor) -> DataFrame | None:
     if statement is None or name is None:
         return None
     refuse_system_table(".".join(statement.table), name.system_table, "analyzed")
-    run_analyze_statement(context.spark, name.load(), statement)
+    table = refuse_format_table(name.load(), "ANALYZE TABLE")
+    run_analyze_statement(context.spark, table, statement)
     return empty(context)
 
 
