@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from paimon_spark.errors import SchemaChangeError
 
 pytestmark = pytest.mark.spark
 
@@ -522,6 +523,33 @@ def test_alters(own: Sql) -> None:
     assert (kept.pop("path")[-8:], kept) == ("/db.db/t", {"snapshot.num-retained.max": "20"})
     assert "COMMENT 'said'" in own("SHOW CREATE TABLE t").collect()[0][0]
     assert own("SELECT * FROM t").columns == ["id", "s"]
+
+
+def test_columns_are_named_by_any_case(own: Sql) -> None:
+    own("CREATE TABLE t (Id INT, s STRUCT<Xx: INT>, l ARRAY<STRUCT<Aa: INT>>, c INT)")
+    own("ALTER TABLE t RENAME COLUMN ID TO number")
+    own("ALTER TABLE t RENAME COLUMN S.XX TO y")
+    own("ALTER TABLE t ADD COLUMN L.element.b INT")
+    own("ALTER TABLE t ALTER COLUMN C AFTER NUMBER")
+    own("ALTER TABLE t ALTER COLUMN C TYPE BIGINT")
+    assert rows(own("DESC t")) == [
+        ("c", "bigint", None),
+        ("l", "array<struct<Aa:int,b:int>>", None),
+        ("number", "int", None),
+        ("s", "struct<y:int>", None),
+    ]
+    assert own("SELECT * FROM t").columns == ["number", "c", "s", "l"]
+    for statement in ("ADD COLUMN NUMBER INT", "RENAME COLUMN c TO Number", "ADD COLUMN s.Y INT"):
+        with pytest.raises(SchemaChangeError, match="exists"):
+            own(f"ALTER TABLE t {statement}")
+    own("ALTER TABLE t RENAME COLUMN c TO C")
+    own("ALTER TABLE t DROP COLUMN NUMBER")
+    assert own("SELECT * FROM t").columns == ["C", "s", "l"]
+
+
+def test_rows_are_copied_into_no_table_that_is_not_there(own: Sql) -> None:
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        own("COPY INTO nothing FROM '/nowhere' FILE_FORMAT = (TYPE = CSV)")
 
 
 def test_tags_and_procedures(own: Sql) -> None:

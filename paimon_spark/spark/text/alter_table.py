@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.source.source_options import refuse_system_table
@@ -22,6 +23,7 @@ from paimon_spark.spark.text.definitions import rename_table
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.partition_clauses import add_partition_clauses, drop_partitions
 from paimon_spark.spark.text.queries import write_options
+from paimon_spark.spec.data_types import ArrayType, DataField, MapType, RowType
 from paimon_spark.table import schema_change as change
 from paimon_spark.table.schema_evolution import alter_table
 
@@ -71,7 +73,9 @@ def run_alter_table(context: Context, cursor: Cursor) -> DataFrame | None:
         add_partition_clauses(context, name.load(), specs, tolerant=tolerant, located=located)
     else:
         table = name.load()
-        alter_table(table, _changes(context, table, cursor))
+        found = _changes(context, table, cursor)
+        cased = str(context.settings.get("spark.sql.caseSensitive", "false")).lower() == "true"
+        alter_table(table, found if cased else [_spelled(table.schema.fields, each) for each in found])
     cursor.finish()
     return empty(context)
 
@@ -110,6 +114,54 @@ def _changes(context: Context, table: FileStoreTable, cursor: Cursor) -> _Change
         "RENAME and ALTER COLUMN, SET and UNSET TBLPROPERTIES, ADD and DROP PARTITION, and CREATE, REPLACE, RENAME, "
         "DELETE TAG"
     )
+
+
+def _spelled(fields: Sequence[DataField], given: change.SchemaChange) -> change.SchemaChange:
+    """A change whose columns are spelled as the table has them, which they may differ from by case: as Spark's are."""
+    path = getattr(given, "path", None)
+    if path is None:
+        return given
+    own = _own_path(fields, path)
+    more: dict[str, Any] = {"path": own}
+    siblings = _below(fields, own[:-1])
+    position = getattr(given, "position", None)
+    if position is not None and position.after is not None:
+        more["position"] = replace(position, after=_own_name(siblings, position.after))
+    if isinstance(given, change.RenameColumn):
+        others = [field for field in siblings if field.name != own[-1]]
+        more["new_name"] = _own_name(others, given.new_name)
+    found: change.SchemaChange = replace(cast("Any", given), **more)
+    return found
+
+
+def _own_path(fields: Sequence[DataField], path: Sequence[str]) -> tuple[str, ...]:
+    own: tuple[str, ...] = ()
+    for name in path:
+        own = (*own, _own_name(_below(fields, own), name))
+    return own
+
+
+def _own_name(fields: Sequence[DataField], name: str) -> str:
+    """The one of the fields that a name means; the name itself where there is none, or more than one."""
+    names = [field.name for field in fields]
+    found = [each for each in names if each.lower() == name.lower()]
+    return name if name in names or len(found) != 1 else found[0]
+
+
+def _below(fields: Sequence[DataField], path: Sequence[str]) -> Sequence[DataField]:
+    """The fields of a column, or of what it holds (``element``, ``key``, ``value``); none of one that has none."""
+    for name in path:
+        found = next((field.type for field in fields if field.name == name), None)
+        match found:
+            case RowType():
+                fields = found.fields
+            case ArrayType():
+                fields = (DataField(0, "element", found.element),)
+            case MapType():
+                fields = (DataField(0, "key", found.key), DataField(0, "value", found.value))
+            case _:
+                return ()
+    return fields
 
 
 def _pieces(cursor: Cursor) -> list[Cursor]:

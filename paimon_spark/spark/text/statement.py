@@ -18,7 +18,14 @@ from paimon_spark.spark.source.source_options import read_request, refused_spark
 from paimon_spark.spark.source.table_read import TableRead, scans_text
 from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
 from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
-from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, resolve, use, warehouses_of
+from paimon_spark.spark.sql.warehouses import (
+    DEFAULT_CATALOG,
+    add_warehouse,
+    resolve,
+    table_not_found,
+    use,
+    warehouses_of,
+)
 from paimon_spark.spark.statements.copy_statements import CopyIntoLocation, is_copy, read_copy
 from paimon_spark.spark.statements.cursor import Cursor, Token, backslashes_kept
 from paimon_spark.spark.table.paimon_table import PaimonTable
@@ -396,6 +403,8 @@ def run_copy(context: Context, cursor: Cursor) -> DataFrame | None:
         rows = run_query(context, Cursor.of_query(statement.query))
         return rows_frame(context, WRITTEN, copy_into_location(rows, statement))
     name = target(context, statement.table)
+    if name is None and context.known.current is not None:
+        raise table_not_found(statement.table)  # the statement is none of Spark's, which would not understand it
     if name is None:
         return None
     table = written_table(context, name)
