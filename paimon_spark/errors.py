@@ -7,7 +7,11 @@ which value and which path, and what to do about it. Where Java has a message pe
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from types import FunctionType
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 
 class PaimonError(Exception):
@@ -139,3 +143,33 @@ class CatalogServerError(PaimonError):
 
 class DataError(PaimonError):
     """A row holds a value that the table cannot take: null in a NOT NULL column, a bad row kind, an overflow."""
+
+
+def cutting(
+    method: Callable[..., Any], errors: type[Exception] | tuple[type[Exception], ...] = PaimonError
+) -> Callable[..., Any]:
+    """Return a method whose errors, those of ours by default, come without the frames below it."""
+
+    @wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        __tracebackhide__ = True  # IPython leaves such frames out
+        try:
+            return method(*given, **named)
+        except errors as error:
+            raise error.with_traceback(None) from None
+
+    return call
+
+
+def cut_methods(kind: type[_T], errors: type[Exception] | tuple[type[Exception], ...] = PaimonError) -> type[_T]:
+    """Let the errors of a class's public methods and properties come as of `cutting`; for use as a decorator."""
+    for name, member in list(vars(kind).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, FunctionType):
+            setattr(kind, name, cutting(member, errors))
+        elif isinstance(member, classmethod | staticmethod):
+            setattr(kind, name, type(member)(cutting(member.__func__, errors)))
+        elif type(member) is property and member.fget is not None:
+            setattr(kind, name, property(cutting(member.fget, errors), doc=member.__doc__))
+    return kind

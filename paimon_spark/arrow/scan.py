@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import UnsupportedError, cut_methods
 from paimon_spark.read.few_rows import first_batch_rows
 from paimon_spark.read.partial_aggregates import count_split
 from paimon_spark.read.row_views import ROWS
@@ -41,6 +41,7 @@ _WHOLE = (1 << 20, _BUFFERED_BYTES)
 """Most rows and bytes of a batch where the result is kept as a whole: fewer of them take a tenth less."""
 
 
+@cut_methods
 @dataclass(frozen=True)
 class ScanSplit:
     """A part of a scan that is read by itself, in another process too. Picklable: plain values only."""
@@ -74,6 +75,7 @@ class ScanSplit:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
 
+@cut_methods
 @dataclass(frozen=True)
 class Scan:
     """Rows of one version of a table: columns, a condition, a limit. The version is the one of the first look."""

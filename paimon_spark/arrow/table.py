@@ -12,7 +12,7 @@ import pyarrow as pa
 from paimon_spark.arrow.changes import delete_where, overwrite_of, write_rows
 from paimon_spark.arrow.scan import Scan
 from paimon_spark.commit.row_counts import RowCounts, counting
-from paimon_spark.errors import OptionError, PaimonError, SchemaError, UnsupportedError
+from paimon_spark.errors import OptionError, PaimonError, SchemaError, UnsupportedError, cut_methods
 from paimon_spark.metastore.opening import kind_of, root_of
 from paimon_spark.options import find_option, reaching_options, unknown_option_error
 from paimon_spark.options.keywords import column_names, option_keys
@@ -114,6 +114,7 @@ def create_table(
     return ArrowTable(create(root, new, options=dict(opened.options)))
 
 
+@cut_methods
 class ArrowTable:
     """A table whose rows are Arrow. Each method looks at the table as it is then; a write is one commit."""
 

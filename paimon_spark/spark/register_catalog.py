@@ -182,5 +182,11 @@ def _say(spark: SparkSession, name: str, warehouse: str, *, is_directory: bool) 
         _LOG.warning("catalog %s was %s, and is %s from now on", name, known[name], warehouse)
     known[name] = warehouse
     if is_local and not os.path.exists(path):
-        os.makedirs(path)
+        try:
+            os.makedirs(path)
+        except OSError as error:
+            raise OptionError(
+                f"The warehouse {warehouse} of catalog {name} is not there and cannot be made ({error.strerror}): "
+                "name a directory that this user may write to"
+            ) from error
         _LOG.warning("the warehouse %s of catalog %s was not there: it is made now", warehouse, name)

@@ -38,6 +38,8 @@ from paimon_spark.spec.filter_literals import (
 from paimon_spark.spec.predicate import Always, KeyOfMap, Leaf, Not, Predicate, all_of, any_of, with_keys
 from paimon_spark.spec.schema import TableSchema
 
+_OPERAND = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>")
+"""The parser's words for an expression that lacks a part."""
 _MOST_SHOWN = 2000
 """Characters of a filter that a message shows."""
 
@@ -108,7 +110,7 @@ def parse_filter(
             raise OptionError(f"The filter '{shown}' is not one condition. {_HELP}")
         return with_keys(_Translator(shown, fields, time_zone, lists).condition(statements[0]))
     except SqlglotError as error:
-        reason = str(error).splitlines()[0]
+        reason = _OPERAND.sub("a value is missing", str(error).splitlines()[0])
         raise OptionError(f"The filter '{shown}' is not SQL: {reason}") from None
     except RecursionError:
         raise OptionError(f"The filter '{sql[:200]}…' is nested too deeply.") from None

@@ -1,6 +1,7 @@
 """Try statements and acceptance cases with the PySpark of this interpreter; write what came of them as JSON.
 
 PYTHONPATH=. .venvs/pyspark40/bin/python tests/matrix/run_here.py OUT.json [--short] [--cases CASE.slt …]
+PYTHONPATH=. .venvs/pyspark40/bin/python tests/matrix/run_here.py OUT.json --connect --cases CASE.slt …
 """
 
 from __future__ import annotations
@@ -62,27 +63,49 @@ def failures(spark: SparkSession, folder: str, cases: list[str]) -> dict[str, st
     return {Path(case).stem: run_file(backend, case)[1] for case in cases}
 
 
+def on_classic(folder: str, *, short: bool, cases: list[str]) -> dict[str, Any]:
+    """What came of the statements and the cases on a classic session."""
+    from tests.matrix.statements import STATEMENTS, short_statements
+
+    spark = start()
+    result: dict[str, Any] = {"version": spark.version}
+    result["statements"] = outcomes(spark, f"{folder}/matrix", short_statements() if short else STATEMENTS)
+    if cases:
+        result["cases"] = failures(spark, folder, cases)
+    spark.stop()
+    return result
+
+
+def on_connect(folder: str, cases: list[str]) -> dict[str, Any]:
+    """What came of the cases on Spark Connect; the server is of this PySpark, too."""
+    from pyspark.sql import SparkSession
+
+    from tests.support.connect_server import connect_server
+
+    with connect_server(Path(folder)) as url:
+        spark = SparkSession.builder.remote(url).config("spark.sql.session.timeZone", "UTC").getOrCreate()
+        found = {"version": spark.version, "cases": failures(spark, folder, cases)}
+        spark.stop()
+    return found
+
+
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--short", action="store_true", help="only the statements that CI tries on every version")
+    parser.add_argument("--connect", action="store_true", help="the cases alone, on Spark Connect")
     parser.add_argument("--cases", nargs="+", default=[], help="acceptance cases")
     arguments = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["TZ"] = "UTC"
     time.tzset()
-    from tests.matrix.statements import STATEMENTS, short_statements
-
-    spark = start()
     with tempfile.TemporaryDirectory() as folder:
-        chosen = short_statements() if arguments.short else STATEMENTS
-        result: dict[str, Any] = {"version": spark.version}
-        result["statements"] = outcomes(spark, f"{folder}/matrix", chosen)
-        if arguments.cases:
-            result["cases"] = failures(spark, folder, arguments.cases)
-        arguments.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
-        spark.stop()
+        if arguments.connect:
+            result = on_connect(folder, arguments.cases)
+        else:
+            result = on_classic(folder, short=arguments.short, cases=arguments.cases)
+    arguments.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

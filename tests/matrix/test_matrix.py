@@ -1,4 +1,4 @@
-"""docs/statements.md shows what running its statements gives; the acceptance cases hold on older Sparks too."""
+"""docs/statements.md shows what running its statements gives; acceptance cases hold on older Sparks, on Connect too."""
 
 from __future__ import annotations
 
@@ -43,27 +43,44 @@ def test_every_version_has_every_statement_once() -> None:
         assert list(found) == shown, f"{AGAIN} {version}"
 
 
+Runs = dict[str, Future[dict[str, Any]]]
+
+
 @pytest.fixture(scope="module")
-def runs() -> Iterator[dict[str, Future[dict[str, Any]]]]:
-    """The short matrix and acceptance cases on each older Spark, in processes that run alongside each other."""
-    with ThreadPoolExecutor(len(OLDER)) as threads:
-        found = {}
-        for version in OLDER:
-            found[version] = threads.submit(run, version, "--short", "--cases", *map(str, cases_on(version)))
+def threads() -> Iterator[ThreadPoolExecutor]:
+    """What waits for the processes of older Sparks, which run alongside each other."""
+    with ThreadPoolExecutor(len(OLDER)) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def runs(threads: ThreadPoolExecutor) -> Runs:
+    """The short matrix and acceptance cases on each older Spark."""
+    found = {}
+    for version in OLDER:
+        found[version] = threads.submit(run, version, "--short", "--cases", *map(str, cases_on(version)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def connected(threads: ThreadPoolExecutor, runs: Runs) -> Runs:
+    """Acceptance cases on Spark Connect of each older Spark, behind the others; in a run in part a third of them."""
+    assert runs
+    cases = [str(path) for path in part_of(FILES)]
+    return {version: threads.submit(run, version, "--connect", "--cases", *cases) for version in OLDER}
 
 
 @pytest.mark.peer
 @pytest.mark.spark
-def test_every_statement_on_the_newest_spark(spark: SparkSession, tmp_path: Path, runs: object) -> None:
-    assert runs, "they go on meanwhile"
+def test_every_statement_on_the_newest_spark(spark: SparkSession, tmp_path: Path, connected: object) -> None:
+    assert connected, "they go on meanwhile"
     known, tried = read_results()[NEWEST], part_of(STATEMENTS)
     expected = {statement.shown: known[statement.shown] for statement in tried}
     assert outcomes(spark, str(tmp_path), tried) == expected, f"{AGAIN} {NEWEST}"
 
 
 @pytest.fixture(scope="module", params=OLDER)
-def older(request: pytest.FixtureRequest, runs: dict[str, Future[dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
+def older(request: pytest.FixtureRequest, runs: Runs) -> tuple[str, dict[str, Any]]:
     """An older Spark, and what came of its run."""
     version = str(request.param)
     return version, runs[version].result()
@@ -83,11 +100,25 @@ def test_the_short_matrix_on_older_sparks(older: tuple[str, dict[str, Any]]) -> 
 def test_the_acceptance_cases_on_older_sparks(older: tuple[str, dict[str, Any]]) -> None:
     version, result = older
     assert set(result["cases"]) == {path.stem for path in cases_on(version)}
+    assert wrong_of(result["cases"]) == {}
+
+
+@pytest.mark.peer
+@pytest.mark.spark
+@pytest.mark.parametrize("version", OLDER)
+def test_the_acceptance_cases_on_connect_of_older_sparks(connected: Runs, version: str) -> None:
+    cases = connected[version].result()["cases"]
+    assert set(cases) == {path.stem for path in part_of(FILES)}
+    assert wrong_of(cases) == {}
+
+
+def wrong_of(cases: dict[str, str | None]) -> dict[str, str]:
+    """The cases that failed, or hold though they should not; by their names what is wrong."""
     wrong = {}
-    for case, failure in result["cases"].items():
+    for case, failure in cases.items():
         reason, text = NOT_YET.get(case, ("", None))
         if text is None and failure is not None:
             wrong[case] = failure
         elif text is not None and (failure is None or not re.search(text, failure, re.I | re.S)):
             wrong[case] = f"should fail, because {reason}, but: {failure}"
-    assert wrong == {}
+    return wrong

@@ -36,6 +36,11 @@ def sparks_to_try() -> tuple[str, ...]:
     return tuple(os.environ.get(SPARKS, "4.0,4.1").split(","))
 
 
+def older_spark(version: str) -> list[str]:
+    """What an older PySpark is tried with: also as a Connect server and its client."""
+    return [f"pyspark[connect]=={version}.*", "pandas<3", *our_dependencies()]
+
+
 def our_dependencies() -> list[str]:
     """The run-time dependencies of the package, without PySpark."""
     import tomllib  # Python 3.11 or later; tests/run.py says so in better words than an import error
@@ -51,9 +56,7 @@ def environments() -> dict[str, list[str]]:
         "pypaimon-rust": ["pypaimon-rust==0.4.0", "pyarrow>=18"],
         "dask": ["dask==2026.8.0", *our_dependencies()],
         "sail": ["pysail==0.7.2", "pyspark-client==4.1.2", *our_dependencies()],
-        "pyspark40": ["pyspark==4.0.*", *our_dependencies()],
-        "pyspark41": ["pyspark==4.1.*", *our_dependencies()],
-        "pyspark42": ["pyspark==4.2.*", *our_dependencies()],
+        **{name_of(version): older_spark(version) for version in OLDER_SPARKS},
     }
 
 

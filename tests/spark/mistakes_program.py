@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import paimon_spark
@@ -422,6 +423,61 @@ def a_damaged_file_before_register() -> None:
 @early
 def no_warehouse() -> None:
     paimon_spark.sql(spark, "SELECT * FROM paimon.db.k").collect()
+
+
+@mistake
+def a_misspelt_argument_of_compact() -> None:
+    PaimonTable.for_path(spark, path()).compact(order_bye="id")
+
+
+@mistake
+def a_time_that_is_none() -> None:
+    PaimonTable.for_path(spark, path()).expire_snapshots(older_than="yesterday")
+
+
+@mistake
+def an_update_of_nothing() -> None:
+    PaimonTable.for_path(spark, path()).update({}, where="id = 1")
+
+
+@mistake
+def a_warehouse_that_cannot_be_made() -> None:
+    paimon_spark.register_catalog(spark, "none", warehouse="/dev/null/wh")
+
+
+@mistake
+def a_statement_that_is_none() -> None:
+    paimon_spark.sql(spark, None)  # type: ignore[arg-type]
+
+
+@mistake
+def a_filter_that_is_no_sql() -> None:
+    load(path(), filter="id === 1").collect()
+
+
+@mistake
+def a_column_renamed_that_is_not_there() -> None:
+    PaimonTable.for_path(spark, path()).rename_column("w", "x")
+
+
+@mistake
+def a_merge_by_an_unknown_column() -> None:
+    PaimonTable.for_path(spark, path()).merge(rows((1, "x")), "idd = 1").when_matched_delete().execute()
+
+
+@mistake
+def a_statement_about_an_unknown_column() -> None:
+    paimon_spark.sql(spark, "UPDATE paimon.db.k SET w = 1", warehouse=f"{root}/wh", catalog="paimon")
+
+
+@mistake
+def an_overflow_without_spark() -> None:
+    paimon_spark.open_table(path()).append(pa.table({"id": [1 << 40], "v": ["x"]}))
+
+
+@mistake
+def a_tag_that_is_not_there_without_spark() -> None:
+    paimon_spark.open_table(path()).scan(version="none").to_arrow()
 
 
 @mistake

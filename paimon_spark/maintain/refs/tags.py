@@ -349,6 +349,19 @@ def snapshot_to_tag(table: FileStoreTable, snapshot_id: int | None, verb: str) -
     raise SnapshotNotFoundError(f"Cannot {verb} tag because given snapshot #{snapshot_id} doesn't exist: {living}.")
 
 
+def moment(older_than: datetime | str | None) -> datetime | None:
+    """Return the argument `older_than` of a method as a time.
+
+    Raises:
+        PaimonError: it is another thing, or a text that is no time.
+    """
+    if older_than is None or isinstance(older_than, datetime):
+        return older_than
+    if not isinstance(older_than, str):
+        raise PaimonError(f"older_than is a datetime, or a text like '2024-01-31 10:20:30', and not {older_than!r}.")
+    return parse_older_than(older_than)
+
+
 def parse_older_than(text: str) -> datetime:
     """Return the local time of ``2024-01-31`` or ``2024-01-31 10:20:30[.123]``; an offset (``+02:00``) counts.
 

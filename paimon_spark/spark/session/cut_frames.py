@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from paimon_spark.errors import PaimonError
 
@@ -14,19 +14,6 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _HIDES = "SPARK_HIDE_TRACEBACK"
 """PySpark's own variable: a worker with it tells the JVM an error's class and text, without its traceback."""
-
-
-def cutting(method: Callable[..., Any], errors: type[Exception] = PaimonError) -> Callable[..., Any]:
-    """Return a method whose errors, those of ours by default, come without the frames below it."""
-
-    def call(*given: Any, **named: Any) -> Any:
-        __tracebackhide__ = True  # IPython leaves such frames out
-        try:
-            return method(*given, **named)
-        except errors as error:
-            raise error.with_traceback(None) from None
-
-    return call
 
 
 def told_by_worker(method: Callable[_P, _T]) -> Callable[_P, _T]:

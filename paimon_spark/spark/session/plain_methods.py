@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from paimon_spark.spark.session.cut_frames import cutting
+from paimon_spark.errors import cutting
 
 _PLAIN = "_paimon_plain"
 

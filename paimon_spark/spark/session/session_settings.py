@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, cutting
 from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.session.cut_frames import cutting
 from paimon_spark.spark.session.pyspark_members import java_state, jvm_of, unlogged
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 

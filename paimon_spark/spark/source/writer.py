@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_spark.spark.session.cut_frames import cutting, told_by_worker
+from paimon_spark.errors import cutting
+from paimon_spark.spark.session.cut_frames import told_by_worker
 from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protoco
 
 from pyspark.errors import AnalysisException
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import PaimonError, UnsupportedError, cut_methods
+from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.options.keywords import option_keys as keyword_options
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.session.cut_frames import cutting
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.source.source_options import COLUMNS, read_request
 from paimon_spark.spec.sql_text import quoted_name
@@ -27,12 +27,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 def option_keys(options: Mapping[str, Any]) -> dict[str, str]:
     """Return options by their keys: ``scan_tag_name`` is `scan.tag-name`; lists become comma lists."""
     return keyword_options(options, _list_text)
+
+
+def dynamic_options(options: Mapping[str, Any], *arguments: str) -> dict[str, str]:
+    """Return `option_keys` of a call's dynamic options.
+
+    Args:
+        options: as they were given.
+        arguments: what the call takes besides.
+
+    Raises:
+        OptionError: a key is unknown.
+    """
+    keys = option_keys(options)
+    unknown = next((key for key in keys if find_option(key) is None), None)
+    if unknown is not None:
+        raise unknown_option_error(unknown, arguments)
+    return keys
 
 
 def _list_text(key: str, values: list[Any] | tuple[Any, ...]) -> str:
@@ -111,6 +129,11 @@ class TablePart:
         self.table = table
 
 
+def user_methods(kind: type[_T]) -> type[_T]:
+    """Let errors of a class's public methods come without frames: those of ours, and of what the caller gave."""
+    return cut_methods(kind, (PaimonError, AnalysisException))
+
+
 class HasHandle(Protocol):
     """Something that has parts."""
 
@@ -131,12 +154,11 @@ def method_of(
     part: type[_Part], method: Callable[Concatenate[_Part, _P], _R]
 ) -> Callable[Concatenate[HasHandle, _P], _R]:
     """Return a method of a part as a method of the whole, with its signature and docstring."""
-    run: Callable[..., _R] = cutting(method, AnalysisException)  # of what the caller gave: our frames say nothing of it
 
     @wraps(method)
     def call(self: HasHandle, /, *arguments: _P.args, **named: _P.kwargs) -> _R:
         __tracebackhide__ = True
-        return run(part(self._table), *arguments, **named)
+        return method(part(self._table), *arguments, **named)
 
     shown = signature(method)
     itself, *others = shown.parameters.values()

@@ -19,7 +19,7 @@ from paimon_spark.spark.session.session_settings import settings_of
 from paimon_spark.spark.sql.merge import rules_of, run_frame_merge
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause, equal_columns
 from paimon_spark.spark.sql.merge_strategy import Action
-from paimon_spark.spark.table.handle import TableHandle, TablePart
+from paimon_spark.spark.table.handle import TableHandle, TablePart, user_methods
 from paimon_spark.spark.table.pinned_sources import pinned_source
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Merges(TablePart):
         return on if isinstance(on, Sequence) else None
 
 
+@user_methods
 @dataclass(frozen=True)
 class Merge:
     """A merge that is being reported. Each method gives a longer one; `execute` runs it.

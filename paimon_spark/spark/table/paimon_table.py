@@ -33,7 +33,7 @@ from paimon_spark.spark.sql.warehouses import named_table, unknown_table
 from paimon_spark.spark.table.definition import Definition
 from paimon_spark.spark.table.familiar_words import FamiliarWords
 from paimon_spark.spark.table.frames import Changes, SystemTables
-from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys, property_of
+from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys, property_of, user_methods
 from paimon_spark.spark.table.merges import Merges
 from paimon_spark.spark.table.pinned_sources import replacing_rows
 from paimon_spark.spark.table.rows import Rows
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
+@user_methods
 class PaimonTable:
     """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
 

@@ -93,6 +93,8 @@ class Rows(TablePart):
             raise OptionError(
                 f"The new values come first, as a dict by column, not {set!r}: update({{'v': '1'}}, where='id = 1')."
             )
+        if not set:
+            raise OptionError("An update needs a new value at least: update({'v': '1'}, where='id = 1').")
         for name, value in set.items():
             _check_expression(f"The new value of {name}", value)
         where = _one_of(where, condition)

@@ -204,7 +204,7 @@ class Tags(TablePart):
         """
         tags.rename_tag(self.table.load(), name, new_name)
 
-    def expire_tags(self, *, older_than: datetime | None = None, accept_lost_snapshot: bool = False) -> list[str]:
+    def expire_tags(self, *, older_than: datetime | str | None = None, accept_lost_snapshot: bool = False) -> list[str]:
         """Delete the tags whose time is over; return their names.
 
         Args:
@@ -212,7 +212,8 @@ class Tags(TablePart):
             accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
                 failing: its files are garbage from now on, and its id is taken again.
         """
-        local = older_than.astimezone().replace(tzinfo=None) if older_than and older_than.tzinfo else older_than
+        before = tags.moment(older_than)
+        local = before.astimezone().replace(tzinfo=None) if before and before.tzinfo else before
         return tags.expire_tags(accept_lost(self.table.load(), accept_lost_snapshot), older_than=local)
 
     def rollback_to_as_latest(self, *, snapshot_id: int | None = None, tag: str | None = None) -> int:

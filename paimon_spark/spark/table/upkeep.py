@@ -19,6 +19,7 @@ from paimon_spark.maintain.expire import snapshots as expire_snapshots
 from paimon_spark.maintain.files import repairs
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
+from paimon_spark.maintain.refs.tags import moment
 from paimon_spark.options.keywords import column_names
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.analyze import analyze
@@ -28,13 +29,19 @@ from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
 from paimon_spark.spark.jobs.rescale import rescale
 from paimon_spark.spark.jobs.table_compaction import compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
-from paimon_spark.spark.table.handle import TablePart, option_keys
+from paimon_spark.spark.table.handle import TablePart, dynamic_options
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from paimon_spark.maintain.files.orphan_files import RemovedFiles
+
+
+_COMPACT_ARGUMENTS = (
+    *("partitions", "where", "buckets", "compact_strategy"),
+    *("order_strategy", "order_by", "partition_idle_time"),
+)
 
 
 class Expiry(TablePart):
@@ -45,7 +52,7 @@ class Expiry(TablePart):
         *,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: datetime | None = None,
+        older_than: datetime | str | None = None,
         max_deletes: int | None = None,
         options: Mapping[str, str] | None = None,
         accept_lost_snapshot: bool = False,
@@ -68,7 +75,7 @@ class Expiry(TablePart):
         """
         table = accept_lost(self.table.load(), accept_lost_snapshot).with_options(options or {})
         retention = expire_snapshots.Retention.of_snapshots(table.options).with_arguments(
-            retain_max=retain_max, retain_min=retain_min, older_than=older_than, max_deletes=max_deletes
+            retain_max=retain_max, retain_min=retain_min, older_than=moment(older_than), max_deletes=max_deletes
         )
         return expire_snapshots.expire_snapshots(table, retention)
 
@@ -77,7 +84,7 @@ class Expiry(TablePart):
         *,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: datetime | None = None,
+        older_than: datetime | str | None = None,
         max_deletes: int | None = None,
         delete_all: bool = False,
         accept_lost_snapshot: bool = False,
@@ -101,7 +108,7 @@ class Expiry(TablePart):
         if delete_all:
             return expire_changelogs.expire_all_changelogs(table)
         retention = expire_snapshots.Retention.of_changelogs(table.options).with_arguments(
-            retain_max=retain_max, retain_min=retain_min, older_than=older_than, max_deletes=max_deletes
+            retain_max=retain_max, retain_min=retain_min, older_than=moment(older_than), max_deletes=max_deletes
         )
         return expire_changelogs.expire_changelogs(table, retention)
 
@@ -117,12 +124,12 @@ class Expiry(TablePart):
             OptionError: there is no `partition.expiration-time`, or the table has no partitions.
             CommitConflictError: rivals won too often.
         """
-        return expire_partitions.expire_partitions(self.table.load().with_options(option_keys(options)))
+        return expire_partitions.expire_partitions(self.table.load().with_options(dynamic_options(options)))
 
     def remove_orphan_files(
         self,
         *,
-        older_than: datetime | None = None,
+        older_than: datetime | str | None = None,
         dry_run: bool = False,
         mode: Literal["local", "distributed"] = "local",
         parallelism: int | None = None,
@@ -149,7 +156,7 @@ class Expiry(TablePart):
         return remove_orphan_files(
             self.table.spark,
             accept_lost(self.table.load(), accept_lost_snapshot),
-            older_than=older_than,
+            older_than=moment(older_than),
             dry_run=dry_run,
             mode=mode,
             parallelism=parallelism,
@@ -330,7 +337,7 @@ class Compaction(TablePart):
             OptionError: an argument names what the table does not have.
             CommitConflictError: others overwrote or compacted the same files; nothing was changed.
         """
-        table = compactable(self.table.load(), option_keys(options))
+        table = compactable(self.table.load(), dynamic_options(options, *_COMPACT_ARGUMENTS))
         order = asked_order(
             table,
             order_strategy,
@@ -377,7 +384,7 @@ class Compaction(TablePart):
             OptionError: the table is empty, or an argument names what it does not have.
             CommitConflictError: others changed the same partitions every time; nothing was changed.
         """
-        table = self.table.load().with_options(option_keys(options))
+        table = self.table.load().with_options(dynamic_options(options))
         named = parse_partitions(partitions) if isinstance(partitions, str) else partitions
         zone = None if where is None else time_zone(settings_of(self.table.spark))
         chosen = [named] if isinstance(named, Mapping) else named
@@ -397,7 +404,7 @@ class Compaction(TablePart):
         Raises:
             CommitConflictError: others committed faster every time; nothing was changed.
         """
-        return compact_manifests(self.table.load().with_options(option_keys(options)), dry_run=dry_run)
+        return compact_manifests(self.table.load().with_options(dynamic_options(options)), dry_run=dry_run)
 
     def materialize_deletion_vectors(
         self, /, *, partitions: str | Mapping[str, str | None] | None = None, where: str | None = None, **options: Any
@@ -416,7 +423,7 @@ class Compaction(TablePart):
             UnsupportedError: the table has no data evolution or no deletion vectors, or BLOB or VECTOR files.
             CommitConflictError: others changed the same rows every time; nothing was changed.
         """
-        table = compactable(self.table.load(), option_keys(options))
+        table = compactable(self.table.load(), dynamic_options(options))
         named = parse_partitions(partitions) if isinstance(partitions, str) else partitions
         zone = None if where is None else time_zone(settings_of(self.table.spark))
         chosen = [named] if isinstance(named, Mapping) else named
@@ -438,6 +445,6 @@ class Compaction(TablePart):
             OptionError: an option asks for an index that cannot be, or the condition is over other columns.
             CommitConflictError: others overwrote or compacted the same files; nothing was changed.
         """
-        table = self.table.load().with_options(option_keys(options))
+        table = self.table.load().with_options(dynamic_options(options))
         scope = scope_of(table, where=where, zone=None if where is None else time_zone(settings_of(self.table.spark)))
         return rewrite_indexes(self.table.spark, table, scope.partitions).snapshot_id

@@ -9,7 +9,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from paimon_spark.errors import PaimonError, UnsupportedError
+from pyspark.errors import AnalysisException
+
+from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import check_session
 from paimon_spark.spark.session.connect_views import keep_view, kept_views
@@ -103,6 +105,8 @@ def sql(
         PaimonError: of the table, as the methods of `PaimonTable` raise it.
     """
     check_session(spark, "paimon_spark.sql(spark, statement)")
+    if not isinstance(statement, str):
+        raise OptionError(f"A statement is text, such as 'SELECT 1', and not {statement!r}")
     if spark not in _registered:
         register(spark)
         _registered.add(spark)
@@ -115,7 +119,7 @@ def sql(
         use(spark, catalog or known.catalog, database)
     try:
         return run_statement(Context(spark, warehouses_of(spark), args), statement)
-    except PaimonError as error:
+    except (PaimonError, AnalysisException) as error:
         raise error.with_traceback(None) from None  # the sentence says all, the frames of the engine nothing
 
 
