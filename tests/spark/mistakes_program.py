@@ -529,6 +529,7 @@ def show(mistakes: dict[str, Callable[[], Any]]) -> None:
                 "named": text.count(type(error).__name__),
                 "lines": len(printed),
                 "wrappers": wrappers(error),
+                "jvm": "JVM stacktrace" in str(error),
             }
         print(json.dumps(shown), flush=True)
 

@@ -42,6 +42,8 @@ def faults(found: dict[str, dict[str, Any]], most_lines: int | None) -> list[str
             wrong.append(f"{name}: is not one line of ours: {answer}")
         elif name.endswith("_before_register") and answer["own_lines"] > MOST_OWN_LINES:
             wrong.append(f"{name}: shows frames of a worker: {answer}")
+        elif answer["jvm"] and not name.endswith("_before_register"):
+            wrong.append(f"{name}: shows frames of the JVM: {answer}")
         elif most_lines is not None and answer["lines"] > most_lines:
             wrong.append(f"{name}: {answer['lines']} lines")
     return wrong

@@ -11,6 +11,7 @@ import functools
 import re
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -67,6 +68,7 @@ _NULL = re.compile(r"\[NOT_NULL_ASSERT_VIOLATION\][^\n]*\n\s*(\S+)")
 """Spark's own check of an INSERT's rows, which does not say of which table."""
 _TABLE_CHANGE = re.compile(r"\[\w+\] Unsupported table change: (.+?)(?: SQLSTATE: \w+)?", re.DOTALL)
 """What ALTER TABLE says of an error of ours."""
+_SHOWS_FRAMES = "spark.sql.pyspark.jvmStacktrace.enabled"
 _MARK = "_paimon_gives_types"
 _MOST = 256
 _reported: OrderedDict[str, str] = OrderedDict()
@@ -236,6 +238,22 @@ def _handling(
         try:
             own(self, *given, **named)
         except PySparkException as error:
-            raise typed_error(better(self, error)) from None
+            raise typed_error(_without_frames(self, better(self, error))) from None
 
     return handle
+
+
+def _without_frames(client: Any, error: PySparkException) -> PySparkException:
+    """Let an error that Spark has a condition for be told without the server's frames, as on a classic session.
+
+    There the setting ``spark.sql.pyspark.jvmStacktrace.enabled`` shows them, and so it does here; `getStackTrace` has
+    them all the same.
+    """
+    if not getattr(error, "_display_stacktrace", False) or not error.getCondition():
+        return error
+    from pyspark.sql.connect.conf import RuntimeConf
+
+    with suppress(Exception):  # the error is the one to tell
+        if RuntimeConf(client).get(_SHOWS_FRAMES, "false") != "true":
+            vars(error)["_display_stacktrace"] = False
+    return error
