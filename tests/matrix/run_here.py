@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--short", action="store_true", help="only the statements that CI tries on every version")
     parser.add_argument("--connect", action="store_true", help="the cases alone, on Spark Connect")
-    parser.add_argument("--cases", nargs="+", default=[], help="acceptance cases")
+    parser.add_argument("--cases", nargs="+", default=[], type=os.path.abspath, help="acceptance cases")
     arguments = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["TZ"] = "UTC"

@@ -43,6 +43,11 @@ def test_every_version_has_every_statement_once() -> None:
         assert list(found) == shown, f"{AGAIN} {version}"
 
 
+def cases_on_connect() -> list[Path]:
+    """Those that run on Spark Connect of an older Spark: all, or in a run in part a fifth of them."""
+    return part_of(FILES, 5)
+
+
 Runs = dict[str, Future[dict[str, Any]]]
 
 
@@ -64,9 +69,9 @@ def runs(threads: ThreadPoolExecutor) -> Runs:
 
 @pytest.fixture(scope="module")
 def connected(threads: ThreadPoolExecutor, runs: Runs) -> Runs:
-    """Acceptance cases on Spark Connect of each older Spark, behind the others; in a run in part a third of them."""
+    """Acceptance cases on Spark Connect of each older Spark, behind the others."""
     assert runs
-    cases = [str(path) for path in part_of(FILES)]
+    cases = [str(path) for path in cases_on_connect()]
     return {version: threads.submit(run, version, "--connect", "--cases", *cases) for version in OLDER}
 
 
@@ -108,7 +113,7 @@ def test_the_acceptance_cases_on_older_sparks(older: tuple[str, dict[str, Any]])
 @pytest.mark.parametrize("version", OLDER)
 def test_the_acceptance_cases_on_connect_of_older_sparks(connected: Runs, version: str) -> None:
     cases = connected[version].result()["cases"]
-    assert set(cases) == {path.stem for path in part_of(FILES)}
+    assert set(cases) == {path.stem for path in cases_on_connect()}
     assert wrong_of(cases) == {}
 
 

@@ -30,11 +30,11 @@ def chance(*names: object) -> random.Random:
     return random.Random(" ".join(map(str, (RUN, *names))))
 
 
-def part_of(steps: Sequence[Step]) -> list[Step]:
-    """Independent steps of a long test: all, or in a run in part (`--part`) a third, other ones each day."""
+def part_of(steps: Sequence[Step], parts: int = PARTS) -> list[Step]:
+    """Independent steps of a long test: all, or in a run in part (`--part`) one of so many, other ones each day."""
     if IN_PART not in os.environ:
         return list(steps)
-    return list(steps[RUN % min(PARTS, len(steps)) :: PARTS])
+    return list(steps[RUN % min(parts, len(steps)) :: parts])
 
 
 def pairs(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
