@@ -105,6 +105,10 @@ def test_creating(spark: SparkSession, tmp_path: Path) -> None:
     assert not PaimonTable.exists(path)
     PaimonTable.create(spark, path, "id int, dt string", partition_by="dt", comment="days")
     assert PaimonTable.exists(path)
+    assert PaimonTable.exists(spark, path)
+    assert not PaimonTable.exists(spark, "paimon.db.none")
+    with pytest.raises(OptionError, match=r"exists\(spark, name\) takes the session first"):
+        PaimonTable.exists(path, spark)  # type: ignore[arg-type]
     assert load_table(path).schema.comment == "days"
     with pytest.raises(SchemaError, match="is a table already"):
         PaimonTable.create(spark, path, "id int")

@@ -203,14 +203,22 @@ class PaimonTable:
         return cls.for_path(spark, found.path, **{**found.options, **options})
 
     @staticmethod
-    def exists(path: str, *, spark: SparkSession | None = None, **options: Any) -> bool:
-        """Whether there is a table at a path; or of a name, where a session is given.
+    def exists(
+        path: str | SparkSession, name: str | None = None, *, spark: SparkSession | None = None, **options: Any
+    ) -> bool:
+        """Whether there is a table at a path; or of a name, where a session is given, as in ``exists(spark, name)``.
 
         Args:
-            path: the table directory; with `spark` a name as of `for_name`, too.
+            path: the table directory; with `spark` a name as of `for_name`, too. Or the session, before the name.
+            name: the path or name, behind a session.
             spark: the session whose catalogs are meant.
             options: how to reach the store of a path.
         """
+        if name is not None:
+            check_session(path, "PaimonTable.exists(spark, name)")
+            session: Any = path
+            return PaimonTable.exists(name, spark=session, **options)
+        path = str(path)
         if spark is not None and not is_path_name(path):
             found = named_table(spark, path)
             return found is not None and found.exists()
