@@ -93,6 +93,31 @@ def statements() -> None:
 
 
 @check
+def errors() -> None:
+    """Of the rows that a function of tasks gets."""
+    sql("CREATE TABLE paimon.db.e (id BIGINT NOT NULL) TBLPROPERTIES ('primary-key' = 'id')")
+    try:
+        sql("INSERT INTO paimon.db.e SELECT CAST(NULL AS BIGINT)").collect()
+    except paimon_spark.PaimonError as error:
+        equal(str(error), "Cannot write null to non-null column(id).")
+    else:
+        raise AssertionError("a null key was written")
+
+
+@check
+def temporary_views() -> None:
+    """They follow the tables that they name."""
+    paimon_spark.register_catalog(spark, "sailed", warehouse=f"{root}/wh2")
+    spark.sql("CREATE DATABASE sailed.db")
+    spark.sql("CREATE TABLE sailed.db.t (id BIGINT)")
+    spark.sql("INSERT INTO sailed.db.t VALUES (1)")
+    spark.table("sailed.db.t").createOrReplaceTempView("v")
+    equal(spark.table("v").count(), 1)
+    spark.sql("INSERT INTO sailed.db.t VALUES (2)")
+    equal(rows(spark.sql("SELECT * FROM v")), [(1,), (2,)])
+
+
+@check
 def methods() -> None:
     """`PaimonTable`."""
     table = paimon_spark.PaimonTable.create(

@@ -12,11 +12,11 @@ from pyspark.errors.exceptions import connect
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.errors import DataError, OptionError, PaimonError, UnsupportedError
+from paimon_spark.errors import DataError, OptionError, PaimonError, UnsupportedError, cutting
 from paimon_spark.spark import register_catalog
 from paimon_spark.spark.register import _choose_workers
 from paimon_spark.spark.session import typed_errors
-from paimon_spark.spark.session.cut_frames import cut_batches, cutting
+from paimon_spark.spark.session.cut_frames import cut_batches
 from paimon_spark.spark.session.typed_errors import remember_catalog_name, typed_error
 from paimon_spark.storage.store_options import secret_values
 
@@ -66,6 +66,8 @@ def test_an_error_on_sail() -> None:
     error = typed_error(connect.AnalysisException(text.format("DataError")))
     assert isinstance(error, DataError)
     assert str(error) == "no null."
+    of_task = "\n  An exception was thrown …\nRuntimeError: External error: DataError: no null.\n"
+    assert str(typed_error(connect.PythonException(of_task))) == "no null."
     other = connect.AnalysisException(text.format("KeyError"))
     assert typed_error(other) is other
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
+
+from pyspark.errors import UnsupportedOperationException
 
 from paimon_spark.spark.session.connect_messages import RELATION, messages, paimon_loads
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
@@ -86,7 +89,9 @@ def keep_view(rows: DataFrame, name: str, *, is_global: bool, takes_rows: bool =
     key = f"{GLOBAL}.{name}".lower() if is_global else name.lower()
     views = views_named(client, relation)
     kept.pop(key, None)
-    if views or any(True for _ in paimon_loads(relation)):
+    if not views and not any(True for _ in paimon_loads(relation)):
+        return
+    with suppress(UnsupportedOperationException):  # of a server that tells no hashes, as Sail: it follows tables
         kept[key] = KeptView(relation, hash_of_view(client, key), views, takes_rows=takes_rows)
 
 

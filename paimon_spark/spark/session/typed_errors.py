@@ -29,8 +29,10 @@ _RAISED = re.compile(
 )
 """The last line of a traceback."""
 _PLANNED = re.compile(r"Python data source `?paimon`?: (\w+): (.+?)(?: SQLSTATE: \w+)?(?:\n\nJVM|\Z)", re.DOTALL)
-_ON_SAIL = re.compile(r"Python error: \[\w+::\w+\] (\w+): (.+?)(?:\nTraceback:|\Z)", re.DOTALL)
-"""As Sail tells an error of a Python source: the sentence first, the worker's traceback behind it."""
+_ON_SAIL = re.compile(
+    r"(?:Python error: \[\w+::\w+\]|\nRuntimeError: External error:) (\w+): (.+?)(?:\nTraceback:|\Z)", re.DOTALL
+)
+"""As Sail tells an error of a Python source, the worker's traceback behind the sentence; and of a function."""
 _NAMED = re.compile(r"(\w+Error): (.+)", re.DOTALL)
 """As proxies hand it to Java."""
 _NO_MODULE = re.compile(
