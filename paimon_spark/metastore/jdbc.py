@@ -49,6 +49,8 @@ _OF_VIEW: Final = f"{_OF_DATABASE} AND view_name = ?"
 _MOST_CHANGES: Final = 100
 _MADE: Final = "exists"
 """The property that Java gives each database, so that one without tables has a row."""
+_LOCATION: Final = "location"
+_ADD_PROPERTY: Final = "INSERT INTO paimon_database_properties VALUES (?, ?, ?, ?)"
 _FIRST_WAIT: Final = 0.1
 _PREFIX: Final = "jdbc."
 _TOO_LONG: Final = 1000
@@ -111,11 +113,30 @@ class JdbcMetastore(Metastore):
         return database in self.databases()
 
     def create_database(self, database: str, location: str, properties: Mapping[str, str]) -> None:
-        """Add a database with its location, unless it is there."""
-        insert = "INSERT INTO paimon_database_properties VALUES (?, ?, ?, ?)"
-        for key, value in ((_MADE, "true"), ("location", location)):
+        """Add a database with its properties and location, unless it is there."""
+        for key, value in {**properties, _MADE: "true", _LOCATION: location}.items():
             with contextlib.suppress(NameTakenError):
-                self.database.change(insert, self.key, database, key, value)
+                self.database.change(_ADD_PROPERTY, self.key, database, key, value)
+
+    def database_properties(self, database: str) -> dict[str, str] | None:
+        """Properties of a database but for its location, which follows from its name; None where it is not there."""
+        query = f"SELECT property_key, property_value FROM paimon_database_properties WHERE {_OF_DATABASE}"
+        found = {str(key): str(value) for key, value in self.database.rows(query, self.key, database)}
+        if not found and not self.has_database(database):
+            return None
+        return {key: value for key, value in found.items() if key not in (_MADE, _LOCATION)}
+
+    def alter_database(self, database: str, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        """Change properties of a database."""
+        own = f"{_OF_DATABASE} AND property_key = ?"
+        for key, value in updates.items():
+            change = f"UPDATE paimon_database_properties SET property_value = ? WHERE {own}"
+            try:
+                self.database.change(_ADD_PROPERTY, self.key, database, key, value)
+            except NameTakenError:
+                self.database.change(change, value, self.key, database, key)
+        for key in removals:
+            self.database.change(f"DELETE FROM paimon_database_properties WHERE {own}", self.key, database, key)
 
     def drop_database(self, database: str) -> None:
         """Remove a database with every name in it."""

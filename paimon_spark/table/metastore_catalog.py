@@ -135,9 +135,11 @@ class MetastoreCatalog(FilesystemCatalog):
 
     def database_properties(self, database: str) -> dict[str, str] | None:
         """Properties of a database, its ``location`` among them; None where there is no such database."""
-        if database in (SYSTEM_DATABASE, DEFAULT_DATABASE) and not self.metastore.keeps_locations:
+        if database == SYSTEM_DATABASE and not self.metastore.keeps_locations:
             return super().database_properties(database)
         known = self._kept_properties(database) if is_plain_name(database) else None
+        if known is None and database == DEFAULT_DATABASE and not self.metastore.keeps_locations:
+            known = {}
         return None if known is None else {"location": self.database_path(database), **known}
 
     @changing

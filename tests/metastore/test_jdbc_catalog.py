@@ -164,6 +164,20 @@ def test_a_creation_that_is_undone_leaves_no_name(catalog: FilesystemCatalog) ->
     catalog.create_table("d", "u", SCHEMA)
 
 
+def test_properties_of_databases_are_kept_as_java_keeps_them(catalog: FilesystemCatalog, database: Path) -> None:
+    catalog.create_database("p", properties={"comment": "of mine", "a": "1"})
+    assert catalog.database_properties("p") == {"location": catalog.database_path("p"), "comment": "of mine", "a": "1"}
+    catalog.alter_database("p", {"a": "2", "b": "3"}, ["comment", "nothing"])
+    catalog.alter_database("default", {"x": "y"}, [])
+    query = "SELECT property_key, property_value FROM paimon_database_properties WHERE database_name = 'p' ORDER BY 1"
+    location = str(catalog.database_path("p"))
+    assert _query(database, query) == [("a", "2"), ("b", "3"), ("exists", "true"), ("location", location)]
+    assert (catalog.database_properties("default") or {})["x"] == "y"
+    assert catalog.database_properties("nothing") is None
+    catalog.drop_database("p")
+    assert _query(database, query) == []
+
+
 def test_the_default_database_is_there_and_gets_tables(catalog: FilesystemCatalog) -> None:
     assert catalog.database_exists("default")
     catalog.create_table("default", "t", SCHEMA)
