@@ -28,13 +28,14 @@ from paimon_spark.commit.iceberg_metadata import publish_iceberg, republish_iceb
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgraded_files
 from paimon_spark.commit.publish import Publication, holds_files, publish_again, publish_snapshot, snapshot_to_follow
-from paimon_spark.commit.settings import CommitSettings
+from paimon_spark.commit.settings import CommitSettings, Retries
 from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
     CommitStateUnknownError,
     CommittedError,
+    ExpiredFileError,
     PaimonError,
 )
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
@@ -338,27 +339,23 @@ def commit_part(
     withdrawn: Snapshot | None = None
     begun = time.monotonic()
     while True:
-        try:
-            with _storage_errors_named(table):
-                latest, is_followed = _latest_without(table, withdrawn, builder.files)
-                if withdrawn is not None and is_followed:
-                    publish_again(table, withdrawn)
-                applied = withdrawn if is_followed else _applied_since(table, part, seen, latest)
-                if applied is not None:
-                    writer.discard(keep=builder.names if is_followed else ())
-                    return applied
-                seen = latest.id if latest else 0
+        with _discarding(writer), _storage_errors_named(table):
+            latest, is_followed = _latest_without(table, withdrawn, builder.files)
+            if withdrawn is not None and is_followed:
+                publish_again(table, withdrawn)
+            applied = withdrawn if is_followed else _applied_since(table, part, seen, latest)
+            if applied is not None:
+                writer.discard(keep=builder.names if is_followed else ())
+                return applied
+            seen = latest.id if latest else 0
+            try:
                 snapshot = builder.next_snapshot(latest)
-        except BaseException:
-            writer.discard()
-            raise
-        try:
-            outcome = publish_snapshot(table, snapshot, retries, follows=latest, files=builder.files)
-        except CommitStateUnknownError:
-            raise
-        except PaimonError:
-            writer.discard()
-            raise
+            except ExpiredFileError:
+                if latest is None or retries.exhausted or not table.snapshots.is_overtaken(latest):
+                    raise
+                retries.wait()
+                continue
+        outcome = _published(table, snapshot, retries, follows=latest, builder=builder)
         withdrawn = snapshot if outcome is Publication.WITHDRAWN else None
         if outcome is Publication.DONE:
             writer.discard(keep=builder.names)
@@ -368,13 +365,40 @@ def commit_part(
             return snapshot
         if retries.exhausted:
             writer.discard()
-            raise CommitConflictError(
-                f"Commit failed after {retries.elapsed_millis} millis with {retries.count} retries, there may be "
-                f"commit conflicts between multiple jobs. Nothing of this commit is in table {table.path}: run it "
-                f"again, with fewer jobs at once or with larger options 'commit.max-retries' and "
-                f"'commit.max-retry-wait'."
-            )
+            raise _beaten(table, retries)
         retries.wait()
+
+
+def _published(
+    table: FileStoreTable, snapshot: Snapshot, retries: Retries, *, follows: Snapshot | None, builder: BuildsSnapshots
+) -> Publication:
+    """As `publish_snapshot`; what was written for the snapshot is deleted where it is not published, for certain."""
+    try:
+        return publish_snapshot(table, snapshot, retries, follows=follows, files=builder.files)
+    except CommitStateUnknownError:
+        raise
+    except PaimonError:
+        builder.writer.discard()
+        raise
+
+
+@contextlib.contextmanager
+def _discarding(writer: ManifestWriter) -> Iterator[None]:
+    """Delete all that was written for a snapshot that will not be, whatever the reason."""
+    try:
+        yield
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def _beaten(table: FileStoreTable, retries: Retries) -> CommitConflictError:
+    return CommitConflictError(
+        f"Commit failed after {retries.elapsed_millis} millis with {retries.count} retries, there may be "
+        f"commit conflicts between multiple jobs. Nothing of this commit is in table {table.path}: run it "
+        f"again, with fewer jobs at once or with larger options 'commit.max-retries' and "
+        f"'commit.max-retry-wait'."
+    )
 
 
 def _latest_without(

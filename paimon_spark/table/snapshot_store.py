@@ -13,9 +13,9 @@ import logging
 import time
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError
+from paimon_spark.errors import CorruptTableError, ExpiredFileError, SnapshotNotFoundError, TableNotFoundError
 from paimon_spark.spec.decoded_once import DecodedOnce
 from paimon_spark.spec.file_names import EARLIEST_HINT, LATEST_HINT, SNAPSHOT_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import Snapshot
@@ -46,6 +46,7 @@ _KNOWN_LOST: set[tuple[str, int]] = set()
 """Snapshots of which this process has waited long enough: the directory and the id."""
 _SNAPSHOTS = DecodedOnce[Snapshot]()
 _LOG = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 
 
 class SnapshotStore:
@@ -310,6 +311,28 @@ class SnapshotStore:
             if found is None and time.monotonic() - begun > _VANISHING_SECONDS:
                 return self.get(latest_id)
             time.sleep(_SETTLE_PAUSE_SECONDS)
+
+    def read_latest(self, read: Callable[[Snapshot | None], _Result]) -> _Result:
+        """Return what ``read`` makes of the snapshot that a commit would follow; again where that expires meanwhile.
+
+        Args:
+            read: reads files of the snapshot that it is given (None: there is none yet), and changes nothing.
+
+        Raises:
+            ExpiredFileError: a file is missing that the latest snapshot needs.
+            TableNotFoundError, CorruptTableError: as `latest_to_follow`.
+        """
+        while True:
+            snapshot = self.latest_to_follow()
+            try:
+                return read(snapshot)
+            except ExpiredFileError:
+                if snapshot is None or not self.is_overtaken(snapshot):
+                    raise
+
+    def is_overtaken(self, snapshot: Snapshot) -> bool:
+        """Whether there is a later snapshot now, so that an expiry may delete files of this one."""
+        return (self.latest_id() or 0) > snapshot.id
 
     def find(self, snapshot_id: int, entry: FileStatus | None = None) -> Snapshot | None:
         """Return the snapshot ``snapshot_id``, None where its file is not there: one read.

@@ -216,17 +216,21 @@ def plan_write(
     mapping = map_columns(schema, data_schema, tracked)
     if kind.is_keyed:
         merge_engine_for(schema)  # its configuration errors belong to the driver
+    given = rows_of if assignment is None else assignment.snapshot
     if assignment is not None and assignment.overwrite is overwrite:
-        at, sequences, backlog = assignment.snapshot, assignment.max_sequences, assignment.backlog
-        differing, fixed = assignment.total_buckets, assignment.fixed_buckets
+        at, dynamic = assignment.snapshot, assignment.dynamic
+        known = assignment.max_sequences, assignment.backlog, assignment.total_buckets, assignment.fixed_buckets
     else:
-        given = rows_of if assignment is None else assignment.snapshot
-        snapshot = table.snapshots.latest_to_follow() if given is None else given.find(table.snapshots)
-        at = SnapshotIdentity.of(snapshot)
-        sequences, backlog, differing, fixed = _known_of_files(table, snapshot, overwrite)
-    dynamic = None if assignment is None else assignment.dynamic
-    if assignment is None and kind.assigns_buckets:
-        dynamic = _dynamic_plan(table, None if overwrite else snapshot, shuffled)
+
+        def read(snapshot: Snapshot | None) -> tuple[SnapshotIdentity, _KnownOfFiles, DynamicBucketPlan | None]:
+            known = _known_of_files(table, snapshot, overwrite)
+            if assignment is not None or not kind.assigns_buckets:
+                return SnapshotIdentity.of(snapshot), known, None if assignment is None else assignment.dynamic
+            return SnapshotIdentity.of(snapshot), known, _dynamic_plan(table, None if overwrite else snapshot, shuffled)
+
+        store = table.snapshots
+        at, known, dynamic = store.read_latest(read) if given is None else read(given.find(store))
+    sequences, backlog, differing, fixed = known
     plan = WritePlan(
         table=table,
         overwrite=overwrite,
@@ -255,9 +259,12 @@ def plan_write(
     return plan
 
 
-def _known_of_files(
-    table: FileStoreTable, snapshot: Snapshot | None, overwrite: OverwriteMode | None
-) -> tuple[Mapping[bytes, Mapping[int, int]], Mapping[bytes, Mapping[int, int]], dict[bytes, int], dict[bytes, int]]:
+_KnownOfFiles = tuple[
+    Mapping[bytes, Mapping[int, int]], Mapping[bytes, Mapping[int, int]], Mapping[bytes, int], Mapping[bytes, int]
+]
+
+
+def _known_of_files(table: FileStoreTable, snapshot: Snapshot | None, overwrite: OverwriteMode | None) -> _KnownOfFiles:
     """Return `max_sequences`, `backlog`, `total_buckets` and `fixed_buckets` of a write that follows a snapshot."""
     kind = table.schema.kind
     keeps_some = overwrite is None or kind.updates_across_partitions  # a key may leave a partition that stays

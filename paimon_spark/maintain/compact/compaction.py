@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,10 +82,7 @@ def compact(
         CommitStateUnknownError: it is not known whether the commit took place.
         CorruptTableError: a file is missing or damaged.
     """
-    snapshot = table.snapshots.latest_to_follow()
-    if snapshot is not None:
-        table = table.rewriting(snapshot)
-    check_compactable(table)
+    table, snapshot, buckets = table.snapshots.read_latest(partial(_found, table, scope or CompactScope()))
     if clusters_by_steps(table):
         raise UnsupportedError(
             "Table option 'clustering.incremental' = true: joining the files of this table would undo their order. Its "
@@ -95,7 +93,6 @@ def compact(
     after = maintenance(table.without_options(("tag.automatic-creation",)) if batches else table)
     if snapshot is None:
         return None
-    buckets = (scope or CompactScope()).bucket_files(table, snapshot)
     work = _Work(table, snapshot, buckets, full=full, changelog=changelog, by_tier=after_write_of is not None)
     try:
         for _ in range(1 if after_write_of else work.rounds):
@@ -110,6 +107,16 @@ def compact(
         return None
     with undone_where_void(work.discard):
         return commit(table, messages, commit_user=after_write_of, after_commit=after)
+
+
+def _found(
+    table: FileStoreTable, scope: CompactScope, snapshot: Snapshot | None
+) -> tuple[FileStoreTable, Snapshot | None, Sequence[BucketFiles]]:
+    """The table with the schema of a snapshot, and the files of that; refuses a table that cannot be compacted."""
+    if snapshot is not None:
+        table = table.rewriting(snapshot)
+    check_compactable(table)
+    return table, snapshot, [] if snapshot is None else scope.bucket_files(table, snapshot)
 
 
 def compact_with_retries(
