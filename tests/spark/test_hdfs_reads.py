@@ -74,5 +74,5 @@ def test_a_table_by_its_path(session: SparkSession, server: StoreServer) -> None
     session.range(5, 8).write.format("paimon").mode("append").save(path)
     assert session.read.format("paimon").load(path).filter("id > 3").count() == 4
     table = paimon_spark.PaimonTable.for_path(session, path)
-    table.compact(full=True)
+    table.compact()
     assert session.read.format("paimon").load(path).count() == 8
