@@ -16,7 +16,12 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
-from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, catalyst_row, partition_values
+from paimon_spark.spark.catalog.partition_management import (
+    PARTITION_INTERFACES,
+    OneByOneProxy,
+    catalyst_row,
+    partition_values,
+)
 from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
@@ -60,7 +65,7 @@ def staged_format_table(
     return StagedFormatTableProxy(gateway, catalog_name, loaded.name, FormatTable.of(loaded.table), on_abort)
 
 
-class FormatTableProxy(NamedTableProxy):
+class FormatTableProxy(NamedTableProxy, OneByOneProxy):
     """A table of plain files, as one statement sees it."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
@@ -166,20 +171,12 @@ class FormatTableProxy(NamedTableProxy):
         count = sum(len(self.table.files(each.path)) for each in self._found(ident)[0])
         return self.gateway.string_map({"numFiles": str(count)})
 
-    def createPartition(self, ident: JavaObject, properties: Any) -> None:
-        """One partition of `createPartitions`."""
-        self.createPartitions([ident], [properties])
-
     def createPartitions(self, idents: Any, properties: Any) -> None:
         """ADD PARTITION of those that Spark has not found: where a catalog keeps them."""
         table = files.of_catalog(self.table, "ADD PARTITION")
         if any(map(dict, properties)):
             raise files.refuse_location()
         table.add_partitions([partition_values(each, table.partition_fields) for each in idents], tolerant=True)
-
-    def dropPartition(self, ident: JavaObject) -> bool:
-        """One partition of `dropPartitions`."""
-        return bool(self.dropPartitions([ident]))
 
     def dropPartitions(self, idents: Any) -> bool:
         """DROP PARTITION: where a catalog keeps them; their files go."""
@@ -188,14 +185,6 @@ class FormatTableProxy(NamedTableProxy):
         table.drop_partitions(list({each.path: each for some in found for each in some}.values()))
         return all(found)
 
-    def purgePartition(self, ident: JavaObject) -> bool:
-        """DROP PARTITION … PURGE: the same."""
-        return bool(self.dropPartitions([ident]))
-
-    def purgePartitions(self, idents: Any) -> bool:
-        """DROP PARTITION … PURGE: the same."""
-        return bool(self.dropPartitions(idents))
-
     def renamePartition(self, _old: JavaObject, _new: JavaObject) -> bool:
         """RENAME PARTITION: refused, as by the official connector."""
         raise UnsupportedError("partitions of a format table cannot be renamed: INSERT the rows with the new values")
@@ -203,10 +192,6 @@ class FormatTableProxy(NamedTableProxy):
     def replacePartitionMetadata(self, _ident: JavaObject, _properties: Any) -> None:
         """Properties of partitions: there are none."""
         raise UnsupportedError("partitions of a format table have no properties")
-
-    def truncatePartition(self, ident: JavaObject) -> bool:
-        """One partition of `truncatePartitions`."""
-        return bool(self.truncatePartitions([ident]))
 
     def truncatePartitions(self, idents: Any) -> bool:
         """TRUNCATE TABLE … PARTITION: the files go, the directories stay."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,43 @@ _SETTERS: dict[type[t.DataType], str] = {
 }
 
 
-class PartitionsProxy(AnswerProxy):
+class OneByOneProxy(AnswerProxy):
+    """Spark's questions about one partition, answered as those about many; PURGE changes nothing."""
+
+    @abstractmethod
+    def createPartitions(self, idents: Any, properties: Any) -> None:
+        """ADD PARTITION."""
+
+    @abstractmethod
+    def dropPartitions(self, idents: Any) -> bool:
+        """ALTER TABLE … DROP PARTITION."""
+
+    @abstractmethod
+    def truncatePartitions(self, idents: Any) -> bool:
+        """TRUNCATE TABLE … PARTITION."""
+
+    def createPartition(self, ident: JavaObject, properties: Any) -> None:
+        """One partition of `createPartitions`."""
+        self.createPartitions([ident], [properties])
+
+    def dropPartition(self, ident: JavaObject) -> bool:
+        """One partition of `dropPartitions`."""
+        return bool(self.dropPartitions([ident]))
+
+    def purgePartition(self, ident: JavaObject) -> bool:
+        """DROP PARTITION … PURGE: as without PURGE."""
+        return bool(self.dropPartitions([ident]))
+
+    def purgePartitions(self, idents: Any) -> bool:
+        """DROP PARTITION … PURGE: as without PURGE."""
+        return bool(self.dropPartitions(idents))
+
+    def truncatePartition(self, ident: JavaObject) -> bool:
+        """One partition of `truncatePartitions`."""
+        return bool(self.truncatePartitions([ident]))
+
+
+class PartitionsProxy(OneByOneProxy):
     """The part of a table about its partitions."""
 
     loaded: LoadedTable
@@ -80,33 +117,13 @@ class PartitionsProxy(AnswerProxy):
         counts = partition_counts(self.loaded.table, self._values(ident)) or {}
         return self.gateway.string_map({key: str(count) for key, count in counts.items()})
 
-    def createPartition(self, ident: JavaObject, properties: Any) -> None:
-        """One partition of `createPartitions`."""
-        self.createPartitions([ident], [properties])
-
     def createPartitions(self, idents: Any, properties: Any) -> None:
         """ADD PARTITION: nothing but a line in the log, as a partition comes with its rows."""
         add_partitions(self.loaded.table, [self._values(ident) for ident in idents], located=any(map(dict, properties)))
 
-    def dropPartition(self, ident: JavaObject) -> bool:
-        """One partition of `dropPartitions`."""
-        return bool(self.dropPartitions([ident]))
-
     def dropPartitions(self, idents: Any) -> bool:
         """ALTER TABLE … DROP PARTITION: one commit for all of them."""
         return self._remove([self._values(ident) for ident in idents])
-
-    def purgePartition(self, ident: JavaObject) -> bool:
-        """DROP PARTITION … PURGE: the same; the files go when their snapshots expire."""
-        return bool(self.dropPartitions([ident]))
-
-    def purgePartitions(self, idents: Any) -> bool:
-        """DROP PARTITION … PURGE: the same; the files go when their snapshots expire."""
-        return bool(self.dropPartitions(idents))
-
-    def truncatePartition(self, ident: JavaObject) -> bool:
-        """One partition of `truncatePartitions`."""
-        return bool(self.truncatePartitions([ident]))
 
     def truncatePartitions(self, idents: Any) -> bool:
         """TRUNCATE TABLE … PARTITION: of one that is not there it does nothing, as with the official connector."""
