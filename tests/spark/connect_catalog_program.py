@@ -290,6 +290,8 @@ def merges() -> None:
     other = frame((3, "again"))
     other.mergeInto("lake.shop.t", sf.col("t.id") == other["id"]).whenMatched().updateAll().merge()
     equal(rows(spark.table("lake.shop.t")), [(2, "Btwo"), (3, "again")])
+    merge = other.mergeInto("lake.shop.t", sf.expr("t.id = idd")).whenMatched().updateAll().merge
+    fails(AnalysisException, "[`t`.`id`, `t`.`name`, `id`, `name`]", merge)
 
 
 @step
@@ -349,7 +351,7 @@ def merges_of_keyed_tables() -> None:
         equal(rows(spark.table(whole))[0], (1, f"nn{number}", "m"))
     fails(
         AnalysisException,
-        "`lake`.`other`.`keyed`.`order no`",
+        "`lake`.`other`.`keyed`.`id`",
         theirs.withColumn("order no", sf.lit("made"))
         .mergeInto(whole, joined)
         .whenMatched()

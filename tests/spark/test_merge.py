@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
@@ -415,3 +415,15 @@ def test_in_a_micro_batch(spark: SparkSession, warehouse: Path, tmp_path: Path) 
         availableNow=True
     ).start().awaitTermination()
     assert rows(spark, name) == [(1, 5), (2, 6)]
+
+
+def test_an_unknown_column_is_an_error_with_the_columns_of_both_sides(spark: SparkSession, warehouse: Path) -> None:
+    """No column that a merge adds for itself is suggested, and none of the table's is missing."""
+    name = create(spark, "k INT, v STRING", "(1, 'a')")
+    source = spark.createDataFrame([(1, "b")], "k int, w string")
+    merge = PaimonTable.for_path(spark, path_of(warehouse, name)).merge(source, "target.k = source.k")
+    for condition in ("target.vv = 'a'", "vv = 'a'"):
+        with pytest.raises(AnalysisException) as error:
+            merge.when_matched_delete(condition=condition).execute()
+        suggested = (error.value.getMessageParameters() or {})["proposal"].split(", ")
+        assert {part.replace("`", "") for part in suggested} == {"target.k", "target.v", "source.k", "source.w"}

@@ -6,10 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark.errors import AnalysisException
+
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.connect.names import context_of, parts_of, there
 from paimon_spark.spark.session.plain_methods import wrap_method
+from paimon_spark.spark.session.pyspark_members import replace_in_error
 from paimon_spark.spark.sql.merge_frames import GivenClause
 from paimon_spark.spark.sql.merge_strategy import Action
 from paimon_spark.spark.statements.qualifiers import (
@@ -97,8 +100,12 @@ def _merge(own: Callable[..., None]) -> Callable[..., None]:
         name = None if context is None else there(context, self._target_table)
         if name is None:
             own(self)
-        else:
+            return
+        try:
             _merge_of(self, session, name).execute()
+        except AnalysisException as error:
+            replace_in_error(error, f"`{_NO_NAME[0]}`.", "")  # the caller gave the source no alias
+            raise
 
     return merge
 

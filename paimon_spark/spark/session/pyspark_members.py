@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -41,6 +42,13 @@ def java_frame(frame: DataFrame) -> Any:
 def analyzed_text(frame: DataFrame) -> str:
     """Return the analysed plan of a DataFrame of a classic session as a text."""
     return str(java_frame(frame).queryExecution().analyzed().toString())
+
+
+def replace_in_error(error: PySparkException, text: str, other: str) -> None:
+    """Put another text in place of one in the message of an error, and in the parameters of the message."""
+    error._message = error._message.replace(text, other)
+    parameters = error.getMessageParameters() or {}
+    parameters.update({name: value.replace(text, other) for name, value in parameters.items()})
 
 
 def sql_columns(spark: SparkSession, texts: Iterable[str]) -> list[Column]:

@@ -482,7 +482,10 @@ def run_frame_merge(merge: FrameMerge, rules: MergeRules | None) -> None:
     """
     merge.check()
     merge = merge if rules is None else _widened(merge, rules)
-    run_merge(merge.table, merge)
+    try:
+        run_merge(merge.table, merge)
+    except AnalysisException as error:
+        raise merge.error_of_columns() or error from None
 
 
 def strategy_of_frame_merge(merge: FrameMerge, rules: MergeRules | None) -> MergeStrategy:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
 from paimon_spark.errors import OptionError, SchemaMismatchError
@@ -159,6 +160,25 @@ class FrameMerge(MergeStatement):
         """What the statement says."""
         latest = self.table.snapshots.latest()
         return self._shape(self.source(None if latest is None else latest.id))
+
+    def error_of_columns(self) -> AnalysisException | None:
+        """What Spark says of conditions and values over the columns of both sides alone; None where it takes them.
+
+        `rows` adds columns, and leaves out those that are not needed: its errors suggest other names.
+        """
+        latest = self.table.snapshots.latest()
+        snapshot_id = None if latest is None else latest.id
+        own, other = self.aliases
+        target = self.target(snapshot_id, self.table.schema.field_names, self._with_named(()), None)
+        given = [_column(value) for clause in self._clauses() for value in clause.expressions()]
+        try:
+            joined = target.alias(own).join(
+                self.source(snapshot_id).alias(other), reduce(operator.and_, map(_column, self._conditions))
+            )
+            assert joined.select(*(value.alias(str(at)) for at, value in enumerate(given))).schema is not None
+        except AnalysisException as error:
+            return error
+        return None
 
     def _target(self, snapshot_id: int | None, locations: Sequence[str], where: str | None) -> DataFrame:
         """The target under its alias; a column of the table comes as the file holds it besides."""
