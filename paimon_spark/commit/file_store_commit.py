@@ -350,6 +350,7 @@ def commit_part(
             seen = latest.id if latest else 0
             try:
                 snapshot = builder.next_snapshot(latest)
+                writer.finish()
             except ExpiredFileError:
                 if latest is None or retries.exhausted or not table.snapshots.is_overtaken(latest):
                     raise

@@ -10,8 +10,10 @@ statistics per partition column (docs/internals/format.md §13): each entry coun
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from paimon_spark.commit.settings import CommitSettings
     from paimon_spark.spec.data_types import DataType
     from paimon_spark.spec.manifest_raw import RawEntries
+    from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.table import FileStoreTable
 
 _ARITY_BYTES = 4
@@ -78,6 +81,7 @@ _ROLLING_CHECK_ROWS = 1000
 
 _MOST_BYTES = 64 << 20
 """Manifests also roll before their keys and statistics take more, however well those compress."""
+_WRITTEN_AT_ONCE = 8
 
 
 class _Codec(TypedDict):
@@ -137,8 +141,54 @@ class _RawManifest:
         return write_packed(self.schema, self._blocks, self._codec["codec"])
 
 
+class _FilesAtOnce:
+    """Writes small files, several at once where each waits for a remote store."""
+
+    def __init__(self, file_io: FileIO) -> None:
+        self._file_io = file_io
+        self._pool: ThreadPoolExecutor | None = None
+        self._begun: deque[tuple[int, Future[None]]] = deque()
+        self._begun_bytes = 0
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a new file; on a remote store only begin to, and raise what an earlier one has failed by."""
+        if self._file_io.threads == 1:
+            self._file_io.write_bytes(path, data, overwrite=False)
+            return
+        while self._begun and self._begun_bytes + len(data) > _MOST_BYTES:
+            self._wait()
+        self._pool = self._pool or ThreadPoolExecutor(min(self._file_io.threads, _WRITTEN_AT_ONCE))
+        write = self._pool.submit(copy_context().run, self._file_io.write_bytes, path, data, overwrite=False)
+        self._begun.append((len(data), write))
+        self._begun_bytes += len(data)
+
+    def finish(self) -> None:
+        """Wait until all files are written, and raise the first error."""
+        while self._begun:
+            self._wait()
+        self._close()
+
+    def end(self) -> None:
+        """Wait until no file is being written any more, whether it was or not."""
+        for _, write in self._begun:
+            write.exception()
+        self._begun.clear()
+        self._begun_bytes = 0
+        self._close()
+
+    def _wait(self) -> None:
+        size, write = self._begun.popleft()
+        self._begun_bytes -= size
+        write.result()
+
+    def _close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
 class ManifestWriter:
-    """Writes the metadata files of one commit, over all its attempts."""
+    """Writes the metadata files of one commit, over all its attempts. `finish` is called before they are published."""
 
     def __init__(self, table: FileStoreTable, settings: CommitSettings) -> None:
         self._table = table
@@ -150,6 +200,7 @@ class ManifestWriter:
         self._index_manifest_names = index_manifest_names()
         self._index_names = index_file_names()
         self._created: set[str] = set()
+        self._files = _FilesAtOnce(table.file_io)
 
     def write_manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
         """Write ``entries`` in their order, rolling at ``manifest.target-file-size``; no entry, no file."""
@@ -252,8 +303,16 @@ class ManifestWriter:
 
     def _write(self, path: str, data: bytes) -> str:
         self._created.add(path)
-        self._table.file_io.write_bytes(path, data, overwrite=False)
+        self._files.write(path, data)
         return path.rpartition("/")[2]
+
+    def finish(self) -> None:
+        """Wait until all files are written.
+
+        Raises:
+            OSError: one could not be.
+        """
+        self._files.finish()
 
     def discard(self, *, keep: Collection[str] = ()) -> None:
         """Delete every file written here whose name is not in ``keep``; a file that cannot be deleted is left.
@@ -261,6 +320,7 @@ class ManifestWriter:
         Only for files that no snapshot can refer to: after a commit that is void, or with all names of the new
         snapshot.
         """
+        self._files.end()
         for path in sorted(self._created):
             if path.rpartition("/")[2] not in keep:
                 with contextlib.suppress(Exception):  # what cannot be deleted now is an orphan file for later

@@ -68,10 +68,17 @@ class SnapshotStore:
         return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
 
     def few_are_whole(self, most: int) -> bool:
-        """Return whether no more than so many snapshots live, without a gap, and the hints are there: one listing."""
+        """Return whether no more than so many snapshots live, without a gap, and LATEST is there: one listing.
+
+        EARLIEST is written then, if it is not there.
+        """
         names = {entry.name for entry in self._file_io.list_names(self._paths.snapshot_dir) if not entry.is_dir}
         ids = [found for name in names if (found := numbered_name_id(name, SNAPSHOT_PREFIX)) is not None]
-        return 0 < len(ids) <= most and max(ids) - min(ids) < len(ids) and {LATEST_HINT, EARLIEST_HINT} <= names
+        if not 0 < len(ids) <= most or max(ids) - min(ids) >= len(ids) or LATEST_HINT not in names:
+            return False
+        if EARLIEST_HINT not in names:
+            self.write_earliest_hint(min(ids))
+        return True
 
     def newest_first(self) -> Iterator[Snapshot]:
         """Yield the living snapshots, the newest first; those that expire meanwhile are passed over.
@@ -107,10 +114,12 @@ class SnapshotStore:
             latest = self._server.latest(self._paths.branch)
             return None if latest is None else latest.id
         self._check_limits()
-        listed = self._listed() if self._is_listed else None
-        if listed is not None:
-            return listed.id
-        found, lost = self._look()
+        listed, is_sure = self._listed() if self._is_listed else (None, False)
+        return self._latest_id_unlisted(is_empty=is_sure) if listed is None else listed.id
+
+    def _latest_id_unlisted(self, *, is_empty: bool) -> int | None:
+        """As `latest_id`; ``is_empty``: a listing has shown that there is no snapshot."""
+        found, lost = (None, None) if is_empty else self._look()
         if found is None:
             self.check_table_there()
         if lost is not None:
@@ -153,28 +162,35 @@ class SnapshotStore:
         else:
             self._file_io.delete_quietly(self._paths.latest_hint_path)
 
-    def _hinted(self) -> Snapshot | None:
-        """Read the snapshot that LATEST names; None where it is not there, or the next one is."""
+    def _hinted(self) -> tuple[Snapshot | None, bool]:
+        """Read the snapshot that LATEST names; None where it is not there, or the next one is.
+
+        Also return whether it is sure that this is the latest, and None that there is none.
+        """
         if self._is_listed:
             return self._listed()
         hint = self._read_hint(self._paths.latest_hint_path)
-        return None if hint is None or self.exists(hint + 1) else self.find(hint)
+        found = None if hint is None or self.exists(hint + 1) else self.find(hint)
+        return found, found is not None
 
     @property
     def _is_listed(self) -> bool:
         """Whether one listing says which snapshot is the latest, and what of it was read before."""
         return self._file_io.lists_versions and self._paths.snapshot_dir not in _LONG
 
-    def _listed(self) -> Snapshot | None:
+    def _listed(self) -> tuple[Snapshot | None, bool]:
         """As `_hinted`, by one listing: what it shows unchanged is not read again."""
         entries = {entry.name: entry for entry in self._file_io.list_names(self._paths.snapshot_dir)}
         if len(entries) > _MOST_LISTED:
             _LONG.add(self._paths.snapshot_dir)
         latest = entries.get(LATEST_HINT)
+        if latest is None and all(numbered_name_id(name, SNAPSHOT_PREFIX) is None for name in entries):
+            return None, True
         hint = None if latest is None else self._read_hint(self._paths.latest_hint_path, latest)
         if hint is None or f"{SNAPSHOT_PREFIX}{hint + 1}" in entries or f"{SNAPSHOT_PREFIX}{hint}" not in entries:
-            return None
-        return self.find(hint, entries[f"{SNAPSHOT_PREFIX}{hint}"])
+            return None, False
+        found = self.find(hint, entries[f"{SNAPSHOT_PREFIX}{hint}"])
+        return found, found is not None
 
     def _look(self) -> tuple[int | None, int | None]:
         """The highest snapshot id, and the id of the latest snapshot if that is lost.
@@ -273,10 +289,10 @@ class SnapshotStore:
         if self._server is not None:
             return self._server.latest(self._paths.branch)
         self._check_limits()
-        hinted = self._hinted()
+        hinted, is_sure = self._hinted()
         if hinted is not None:
             return hinted
-        snapshot_id = self.latest_id()
+        snapshot_id = self._latest_id_unlisted(is_empty=is_sure)
         return None if snapshot_id is None else self.get(snapshot_id)
 
     def latest_to_follow(self, is_settled: Callable[[Snapshot, float], bool] = lambda _, __: True) -> Snapshot | None:
@@ -294,10 +310,10 @@ class SnapshotStore:
             return self._server.latest(self._paths.branch)
         begun = None
         while True:
-            hinted = self._hinted()
+            hinted, is_sure = self._hinted()
             if hinted is not None:
                 return hinted
-            latest_id, lost = self._look()
+            latest_id, lost = (None, None) if is_sure else self._look()
             if latest_id is None:
                 self.check_table_there()
             if lost is not None:

@@ -260,17 +260,18 @@ def test_a_failure_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 def test_the_driver_alone_compacts_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The plain source on Connect has no tasks for it."""
+    """The plain source on Connect, and `open_table`, have no tasks for it. It is said once, not after each write."""
     monkeypatch.setattr("paimon_spark.maintain.compact.due._FEW_BYTES_HERE", 10)
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **{"num-sorted-run.compaction-trigger": "2"})
     write(table, {1: "a"})
     with caplog.at_level(logging.WARNING):
         write(table, {2: "b"})
+        write(table, {3: "c"})
     (warning,) = caplog.records
     assert "of PaimonTable or of open_table" in warning.getMessage()
-    assert kinds_of(table) == "AA"
-    write(table, {3: "c"}, execute=Reported())
-    assert kinds_of(table) == "AAAC"
+    assert kinds_of(table) == "AAA"
+    write(table, {4: "d"}, execute=Reported())
+    assert kinds_of(table) == "AAAAC"
 
 
 def test_tables_that_cannot_be_compacted_are_written(

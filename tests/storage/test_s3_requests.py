@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import CorruptTableError, PaimonError
+from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
@@ -23,6 +24,8 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_requests import KEPT, KeptFiles
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.table import FileStoreTable
+from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.s3_server import BUCKET, requests_of, s3_server
@@ -233,15 +236,71 @@ def test_keys_of_many_buckets_are_asked_for_at_once(
     assert held.most == 2 * buckets
 
 
-class Held:
-    """Reads of a store, which are answered when so many are under way as are expected, or after some seconds."""
+def new_table(catalog: FilesystemCatalog, name: str) -> tuple[FileStoreTable, list[TaskMessage]]:
+    """A table without a snapshot, and rows that are written and not committed."""
+    fields = [DataField(0, "k", IntType()), DataField(1, "v", IntType())]
+    catalog.create_table("d", name, create_schema(fields, [], [], {}))
+    table = catalog.load_table("d", name)
+    rows = pa.RecordBatch.from_pydict({"k": [1], "v": [1]}, schema=SCHEMA)
+    return table, [write_batches(plan_write(table, data_schema=SCHEMA), iter([rows]), 0)]
 
-    def __init__(self, read: Callable[..., Awaitable[bytes]], expected: int) -> None:
+
+def test_the_first_commit_of_a_table(catalog: FilesystemCatalog) -> None:
+    """No snapshot is looked for where a listing shows that there is none, and EARLIEST is written without a search."""
+    table, messages = new_table(catalog, "first")
+    with requests_of(catalog.file_io.filesystem(ROOT)) as seen:  # type: ignore[attr-defined]
+        commit(table, messages, after_commit=maintenance(table))
+    assert kinds(seen) == {"GET": 1, "HEAD": 1, "LIST": 5, "PUT": 6}
+    with requests_of(catalog.file_io.filesystem(ROOT)) as seen:  # type: ignore[attr-defined]
+        assert table.snapshots.latest_id() == table.snapshots.earliest_id() == 1
+    assert kinds(seen) == {"GET": 1, "HEAD": 1, "LIST": 1}
+
+
+def test_the_metadata_files_of_a_commit_are_written_at_once(
+    catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, messages = new_table(catalog, "at_once")
+    store = catalog.file_io.filesystem(ROOT)  # type: ignore[attr-defined]
+    own, held = store._call_s3, Held(store._call_s3, 3)
+
+    async def hold(method: str, *given: Any, **named: Any) -> Any:
+        is_metadata = method == "put_object" and "/manifest/" in named["Key"]
+        return await (held if is_metadata else own)(method, *given, **named)
+
+    monkeypatch.setattr(store, "_call_s3", hold)
+    commit(table, messages)
+    assert held.most == 3  # a manifest, and two lists
+
+
+def test_a_metadata_file_that_cannot_be_written_ends_the_commit_and_the_others(
+    catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, messages = new_table(catalog, "not_written")
+    store = catalog.file_io.filesystem(ROOT)  # type: ignore[attr-defined]
+    own = store._call_s3
+
+    async def refuse_lists(method: str, *given: Any, **named: Any) -> Any:
+        if method == "put_object" and "manifest-list" in named["Key"]:
+            raise PermissionError("Access Denied")
+        return await own(method, *given, **named)
+
+    monkeypatch.setattr(store, "_call_s3", refuse_lists)
+    with pytest.raises(PaimonError, match="Access Denied"):
+        commit(table, messages)
+    monkeypatch.undo()
+    assert table.file_io.list_names(f"{table.path}/manifest") == []
+    assert table.snapshots.latest_id() is None
+
+
+class Held:
+    """Requests to a store, which are answered when so many are under way as are expected, or after some seconds."""
+
+    def __init__(self, read: Callable[..., Awaitable[Any]], expected: int) -> None:
         self._read, self._expected = read, expected
         self._met = asyncio.Event()
         self._now = self.most = 0
 
-    async def __call__(self, *given: Any, **named: Any) -> bytes:
+    async def __call__(self, *given: Any, **named: Any) -> Any:
         self._now += 1
         self.most = max(self.most, self._now)
         if self.most >= self._expected:

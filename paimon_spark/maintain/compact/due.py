@@ -253,6 +253,10 @@ _FEW_BYTES_HERE = 16 << 20
 """What it compacts where nobody does."""
 
 
+_TOLD: set[str] = set()
+"""Tables whose writers here cannot compact as much as is due: said once, since each of their writes finds it."""
+
+
 class _TooMuchHereError(Exception):
     """A compaction needs tasks, and this way of writing has none."""
 
@@ -310,13 +314,22 @@ def compact_after_write(
             reason, level = str(error), logging.WARNING if due.visible_after_compaction else logging.INFO
             break
         except _TooMuchHereError as error:
-            reason, level = str(error), logging.WARNING
+            first = due.visible_after_compaction or _is_first_time(table.path)
+            reason, level = str(error), logging.WARNING if first else logging.INFO
             break
         except Exception as error:  # noqa: BLE001 - the rows are committed, and the next compaction tries again
             reason, level = f"{type(error).__name__}: {error}", logging.WARNING
             break
     _LOG.log(level, "%s: %s %s", table.path, _left(table, due), reason)
     return None
+
+
+def _is_first_time(path: str) -> bool:
+    """Whether this process has not told yet that the compactions of a table are left to others."""
+    if path in _TOLD:
+        return False
+    _TOLD.add(path)
+    return True
 
 
 def compact_left_behind(table: FileStoreTable, *, commit_user: str, execute: Executor | None = None) -> None:
