@@ -144,6 +144,8 @@ def job(spark: Any, server: Server, rows: int) -> dict[str, Row]:
     spark.sql("CREATE TABLE c.d.plain (id BIGINT, g BIGINT, a DOUBLE, b STRING)")
     spark.sql(f"CREATE TABLE c.d.keyed {JOB_KEYED}")
     measure(server, "write of an append table", insert("plain", rows), found)
+    spark.sql("CREATE TABLE c.d.again (id BIGINT, g BIGINT, a DOUBLE, b STRING)")
+    measure(server, "write of another one", insert("again", rows), found)
     measure(server, "read of it", read("plain"), found)
     measure(server, "read of it, again", read("plain"), found)
     measure(server, "write of a table with keys", insert("keyed", rows), found)
@@ -154,10 +156,14 @@ def job(spark: Any, server: Server, rows: int) -> dict[str, Row]:
     compact = "CALL c.sys.compact(table => 'd.keyed', compact_strategy => 'full')"
     measure(server, "full compaction", lambda: spark.sql(compact).collect(), found)
     measure(server, "read of it, compacted", read("keyed"), found)
-    stream = spark.readStream.table("c.d.plain").writeStream.format("noop").trigger(availableNow=True)
-    checkpoint = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"stores-{time.time_ns()}")
-    started = stream.option("checkpointLocation", checkpoint)
-    measure(server, "stream of the append table", lambda: started.start().awaitTermination(), found)
+
+    def stream(table: str) -> Callable[[], object]:
+        source = spark.readStream.table(f"c.d.{table}").writeStream.format("noop").trigger(availableNow=True)
+        checkpoint = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"stores-{time.time_ns()}")
+        return lambda: source.option("checkpointLocation", checkpoint).start().awaitTermination()
+
+    measure(server, "stream of the append table", stream("plain"), found)
+    measure(server, "stream of the other one", stream("again"), found)
     return found
 
 
