@@ -92,7 +92,7 @@ class FormatTable:
         Raises:
             UnsupportedError: its format, or the way in which it keeps its partitions, is not supported.
         """
-        check_format(FormatTable(table.path, table.schema, table.file_io).format)
+        check_format(_format_of(table.schema))
         server = table.schemas.server if keeps_partitions(table.schema) else None
         if server is None and keeps_partitions(table.schema):
             raise no_partition_catalog(f"Format table {table.path}")
@@ -103,7 +103,7 @@ class FormatTable:
     @property
     def format(self) -> str:
         """The format of its files, in lower case."""
-        return self.schema.options.get(FILE_FORMAT, "parquet").strip().lower()
+        return _format_of(self.schema)
 
     @property
     def partition_fields(self) -> Sequence[DataField]:
@@ -471,3 +471,8 @@ def _check_line(fields: Sequence[DataField], keys: Sequence[str]) -> None:
 
 def _is_true(options: Mapping[str, str], key: str) -> bool:
     return options.get(key, "").strip().lower() == "true"
+
+
+def _format_of(schema: TableSchema) -> str:
+    """The format of the files of a table of plain files, in lower case."""
+    return schema.options.get(FILE_FORMAT, "parquet").strip().lower()
