@@ -36,6 +36,8 @@ class OssFiles(_Any):  # type: ignore[misc]
     protocol = "oss"
     reads_in_threads = True
     """Its client can only wait (`sized_object.fetch`)."""
+    serves_all_threads = True
+    """Its client keeps a pool of connections, which threads may share."""
     hurried = False
     """Whether the store is silent: then a request is sent once, and waits shortly."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Hashable, Mapping
 from importlib.util import find_spec
 from typing import Any, Final, cast
@@ -21,6 +22,10 @@ from paimon_spark.storage.store_options import check_known, secret_values
 _HOST_OPTIONS: Final = ("host", "port", "username", "password", "user")
 _GCS_ENDPOINTS: Final = ("FSSPEC_GCS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST")
 """Variables of the environment that gcsfs takes its endpoint from."""
+
+_OF_ALL_THREADS: Final[dict[str, Any]] = {}
+"""File systems of which fsspec itself would make one for each thread, with connections of its own."""
+_LOCK: Final = threading.Lock()
 
 
 def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> Any:
@@ -43,7 +48,7 @@ def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> An
         check_known(scheme, kind, options if role else storage_options)
         if role:
             options["session"] = session_for(role, options.get("client_kwargs", {}).get("region_name"))
-        store = kind(use_listings_cache=False, **options)
+        store = _made(kind, options)
     except PaimonError:
         raise
     except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
@@ -51,6 +56,19 @@ def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> An
     if scheme == "s3":
         store.retries = 1  # s3fs would do all of botocore's attempts five times over
     return _as_it_answers(store, scheme, options)
+
+
+def _made(kind: type[Any], options: Mapping[str, Any]) -> Any:
+    """Return fsspec's file system; one for all threads where its client allows that, else fsspec decides."""
+    if not getattr(kind, "serves_all_threads", False):
+        return kind(use_listings_cache=False, **options)
+    from fsspec.utils import tokenize
+
+    key = tokenize(kind.__name__, os.getpid(), **options)
+    with _LOCK:
+        if key not in _OF_ALL_THREADS:
+            _OF_ALL_THREADS[key] = kind(use_listings_cache=False, **options)
+        return _OF_ALL_THREADS[key]
 
 
 def _as_it_answers(store: Any, scheme: str, options: Mapping[str, Any]) -> Any:

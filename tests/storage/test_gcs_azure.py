@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -221,6 +222,16 @@ def test_large_and_small_objects(server: StoreServer, file_io: FileIO) -> None:
         file_io.read_bytes(f"{server.root}/none")
     assert file_io.delete_files([*paths, f"{server.root}/none"]) == []
     assert names(file_io, server.root) == ["large"]
+
+
+def test_threads_share_the_connections_of_a_store(server: StoreServer, file_io: FileIO) -> None:
+    """Many small files are read and written by threads, which come and go."""
+    file_io.write_bytes(f"{server.root}/a", b"1")
+    own = file_io.filesystem(server.root)  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(file_io.read_bytes, [f"{server.root}/a"] * 20)) == [b"1"] * 20
+        others = set(pool.map(lambda _: id(file_io.filesystem(server.root)), range(20)))  # type: ignore[attr-defined]
+    assert others == {id(own)}
 
 
 def test_a_bucket_that_is_missing_is_named(server: StoreServer) -> None:
