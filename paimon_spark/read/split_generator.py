@@ -40,6 +40,8 @@ _FILES_OF_BLOCK = 4_000
 _MOST_SMALL_SLICES = 16
 _SMALL_SLICE_BYTES = 4 << 20
 """Slices below this size are at most so many of a file."""
+_LEAST_SLICE_BYTES = 8 << 20
+"""A file is not cut into smaller slices to give every task work: each slice reads the footer."""
 _SLACK = 1.05
 """Files of one size must not miss an even share by a few bytes."""
 
@@ -64,13 +66,25 @@ def generate_splits(
     parallelism: int = 1,
     *,
     vectors: Vectors = NO_VECTORS,
+    whole_files: bool = True,
 ) -> list[DataSplit]:
-    """Cut the files of every bucket into splits, buckets in the order in which they appear."""
+    """Cut the files of every bucket into splits, buckets in the order in which they appear.
+
+    Args:
+        table: with the options of the read.
+        snapshot_id: whose files they are.
+        files: of manifests.
+        parallelism: how many tasks can run at once.
+        vectors: the deletion vectors of the snapshot.
+        whole_files: only files larger than `source.split.target-size` are cut. Otherwise files that need no merging
+            are cut where there are fewer than tasks.
+    """
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
     target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
     count_blobs = counts_blobs(table.options)
     sizes = _weighed(files, count_blobs=count_blobs)
     share = fair_share(sizes, target, cost, parallelism) if parallelism > 1 else target
+    sizing = _Sizing(target, share, 0 if whole_files else max(share, _LEAST_SLICE_BYTES))
     packs = len(files) >= _MANY_FILES
     result: list[DataSplit] = []
     for some in _some_at_once(groups):
@@ -82,7 +96,7 @@ def generate_splits(
         first = waiting = 0
         for group in some:
             head = (snapshot_id, partitions[first], buckets[first], totals[first])
-            bins = _bins(table, made, slice(first, first + len(group)), ranks, target, share, count_blobs=count_blobs)
+            bins = _bins(table, made, slice(first, first + len(group)), ranks, sizing, count_blobs=count_blobs)
             pending.extend(DataSplit(*head, _slim(files_, raw), raw) for files_, raw in bins)
             first += len(group)
             waiting += len(group)
@@ -98,24 +112,37 @@ def _bins(
     made: Sequence[SplitFile],
     at: slice,
     ranks: _LazyRanks,
-    target: int,
-    share: int,
+    sizing: _Sizing,
     *,
     count_blobs: bool,
 ) -> list[tuple[Sequence[SplitFile], bool]]:
     """Return the files of each split of one bucket, and whether they are read without merging."""
     bucket, cost = made[at], table.options.split_open_file_cost_bytes
     if table.schema.kind.has_data_evolution:
-        return _data_evolution_bins(bucket, share, cost, count_blobs=count_blobs)
+        return _data_evolution_bins(bucket, sizing.share, cost, count_blobs=count_blobs)
     if not table.schema.kind.is_keyed:
-        return [(files, True) for files in _append_bins(bucket, target, share, cost)]
+        ordered = sorted(bucket, key=lambda file: file.min_seq)
+        most = min(sizing.target, sizing.slice or sizing.target)
+        return [(files, True) for files in _sliced_bins(ordered, most, sizing.share, cost)]
     if is_raw_bucket(bucket, one_row_per_key=table.options.one_row_per_key_above_level_0):
-        return [(files, True) for files in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
+        return [(files, True) for files in _sliced_bins(bucket, sizing.slice, sizing.share, cost)]
     low, high = ranks.found
     sections = sections_of(bucket, low[at], high[at])
-    packed = pack_ordered(sections, lambda s: max(sum(f.size for f in s), cost), target)
+    packed = pack_ordered(sections, lambda s: max(sum(f.size for f in s), cost), sizing.target)
     flat = [list(chain.from_iterable(sections_here)) for sections_here in packed]
     return [(files, len(files) == 1 and has_no_deletes(files[0])) for files in flat]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizing:
+    """How large splits become, in bytes."""
+
+    target: int
+    """At most, of files that are merged."""
+    share: int
+    """At most, of files that are not."""
+    slice: int
+    """Files that are not merged, and are larger, are cut to give every task work; 0 for none."""
 
 
 @dataclass
@@ -163,10 +190,9 @@ def _slim(files: Sequence[SplitFile], raw: bool) -> tuple[SplitFile, ...]:
     return tuple(file._replace(min_key=b"", max_key=b"") if file.min_key or file.max_key else file for file in files)
 
 
-def _append_bins(files: Sequence[SplitFile], target: int, share: int, cost: int) -> list[list[SplitFile]]:
-    """Pack the files of an append bucket by sequence number, large Parquet files cut into slices of row groups."""
-    ordered = sorted(files, key=lambda file: file.min_seq)
-    pieces = [piece for file in ordered for piece in _sliced(file, target)]
+def _sliced_bins(files: Sequence[SplitFile], target: int, share: int, cost: int) -> list[list[SplitFile]]:
+    """Pack files in their order; Parquet files larger than `target`, if that is not 0, are cut into slices."""
+    pieces = [piece for file in files for piece in _sliced(file, target)]
     return pack_ordered(pieces, lambda file: max(file.size // file.share, cost), share)
 
 

@@ -41,8 +41,8 @@ from paimon_spark.storage.parquet_pages import PageReader
 from paimon_spark.storage.parquet_sizes import chunks_in_order, decoded_bytes, group_batches, stream_buffer
 from paimon_spark.storage.sized_object import SizedFile
 
-MAX_ROW_GROUP_ROWS: Final = 1 << 20
-"""Most rows of a row group, so that narrow tables still have row groups to prune and to share between tasks."""
+_MOST_ROWS: Final = 1 << 20
+"""Rows of a row group at most, whatever an option says: they wait in memory until it is full."""
 _DEFAULT_BLOCK_BYTES: Final = 128 << 20
 _CODECS: Final[Mapping[str, str]] = {
     "zstd": "zstd",
@@ -72,8 +72,7 @@ class ParquetSettings:
             )
         block_bytes = settings.value("file.block-size") or _DEFAULT_BLOCK_BYTES
         self.block_bytes = _at_least(settings, "parquet.block.size", 1) or block_bytes
-        limit = _at_least(settings, "parquet.block.row.count.limit", 1)
-        self.max_rows = min(MAX_ROW_GROUP_ROWS, limit or MAX_ROW_GROUP_ROWS)
+        self.max_rows = min(_at_least(settings, "parquet.block.row.count.limit", 1) or _MOST_ROWS, _MOST_ROWS)
         self.dictionary: bool | None = settings.value("parquet.enable.dictionary")
         """Whether all columns get a dictionary, or none; None where each column is decided by a sample."""
         version = settings.value("parquet.writer.version").strip().lower()

@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import paimon_spark
 from paimon_spark.errors import CorruptTableError, OptionError
+from paimon_spark.read import split_generator
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
@@ -187,6 +190,29 @@ def test_a_large_parquet_file_is_cut_by_row_groups() -> None:
     counted = plan_of(load_table(table.path, options=options), columns=[])
     total = sum(b.num_rows for s in counted.splits for b in read_split(counted.table, s, (), None))
     assert total == rows(plan).num_rows
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_one_file_gives_every_task_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]) -> None:
+    """A file that a compaction made of many is read by as many tasks as those were, unless few rows are wanted."""
+    monkeypatch.setattr(split_generator, "_LEAST_SLICE_BYTES", 1 << 10)
+    data = pa.table({"k": np.arange(600_000), "v": np.arange(600_000) % 7})
+    options = {"bucket": 1} if keys else {}
+    made = paimon_spark.create_table(tmp_path / "t", data.schema, primary_keys=keys, write_only=True, **options)
+    made.append(data)
+    made.compact(full=True)
+    table = load_table(str(tmp_path / "t"), options={"source.split.open-file-cost": "1 kb"})
+    cut = plan_of(table, parallelism=3)
+    assert [[file.row_groups for file in split.files] for split in cut.splits] == [[(0, 3)], [(1, 3)], [(2, 3)]]
+    assert [rows(replace(cut, splits=(split,))).num_rows for split in cut.splits] == [1 << 18, 1 << 18, 75_712]
+    assert rows(cut).sort_by("k").cast(data.schema).equals(data)
+    for other in (plan_of(table), plan_of(table, parallelism=3, limit=5)):
+        assert [file.row_groups for split in other.splits for file in split.files] == [None]
+    monkeypatch.undo()
+    assert len(plan_of(table, parallelism=3).splits) == 1
+    paimon_spark.open_table(tmp_path / "t").append(data.slice(0, 10))
+    merged = [split for split in plan_of(table, parallelism=3).splits if not split.raw_convertible]
+    assert [file.row_groups for split in merged for file in split.files] == [None, None] * bool(keys)
 
 
 @pytest.mark.parametrize("sizes", [("1 b", "1 b"), ("1 b", "0 b"), ("0 b", "0 b"), ("128 mb", "0 b")])
