@@ -1,4 +1,4 @@
-"""A standalone Spark master with two workers, and a Connect server on it, each a process of its own on loopback."""
+"""A standalone Spark master with workers, and a Connect server on it, each a process of its own on loopback."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def spark_process(log: Path, ready: str, *command: str, **environment: str) -> I
 
 
 @contextlib.contextmanager
-def standalone_cluster(folder: Path) -> Iterator[str]:
-    """Start a master and two workers of one core; yield the URL of the master."""
+def standalone_cluster(folder: Path, *, workers: int = 2, memory: str = "900m") -> Iterator[str]:
+    """Start a master and workers of one core; yield the URL of the master."""
     folder.mkdir(parents=True, exist_ok=True)
     deploy, port = "org.apache.spark.deploy", str(free_port())
     with contextlib.ExitStack() as running:
@@ -63,7 +63,7 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
         running.enter_context(
             spark_process(folder / "master.log", "New state: ALIVE", *master, SPARK_MASTER_OPTS=options)
         )
-        for number in (1, 2):
+        for number in range(workers):
             worker = (
                 f"{deploy}.worker.Worker",
                 "--host",
@@ -73,7 +73,7 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
                 "--cores",
                 "1",
                 "--memory",
-                "900m",
+                memory,
             )
             location = ("--work-dir", str(folder / f"work-{number}"), f"spark://{HOST}:{port}")
             log = folder / f"worker-{number}.log"
