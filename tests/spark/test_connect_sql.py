@@ -481,6 +481,20 @@ def test_tables(own: Sql, tmp_path: Path) -> None:
     assert rows(own(f"SELECT snapshot_id FROM paimon.`{tmp_path}/elsewhere$snapshots` VERSION AS OF 1")) != []
 
 
+def test_a_new_name_is_of_the_catalog_of_the_table(own: Sql, tmp_path: Path) -> None:
+    """As Spark reads ALTER TABLE … RENAME TO, whichever catalog is the current one."""
+    own("CREATE TABLE t (a INT)")
+    own("CREATE DATABASE second")
+    own("SELECT 1", warehouse=str(tmp_path / "v"), catalog="v")
+    own("CREATE DATABASE v.db")
+    own("ALTER TABLE w.db.t RENAME TO second.u")
+    own("ALTER TABLE w.second.u RENAME TO `x y`")
+    assert rows(own("SHOW TABLES IN w.second")) == [("second", "x y", False)]
+    assert own("SHOW CREATE TABLE w.second.`x y`").collect()[0][0].startswith("CREATE TABLE w.second.`x y` (")
+    with pytest.raises(paimon_spark.UnsupportedError, match="within the same catalog"):
+        own("ALTER TABLE w.second.`x y` RENAME TO v.db.t")
+
+
 @pytest.mark.thorough
 def test_create_and_replace_from_queries(own: Sql) -> None:
     own("CREATE TABLE t PARTITIONED BY (b) TBLPROPERTIES ('file.format' = 'orc') AS SELECT 1 AS a, 'x' AS b")

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 
 _READABLE_TYPE = re.compile(r"[\w<>:,()]+", re.ASCII)
+_BARE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+"""A name that Spark shows without back quotes."""
 
 
 def declared_struct(struct: StructType, fields: Sequence[DataField]) -> StructType:
@@ -146,7 +148,8 @@ def create_statement(table: FileStoreTable, name: Sequence[str]) -> str:
     options = {key: value for key, value in shown_properties(table) if key not in unshown}
     location = f"LOCATION {literal_text(table.path)}\n" if is_path_name(name[-1]) else ""
     definition = defined_columns(table) + f"USING {_provider(table.schema)}\n" + defined_partitions(table.schema)
-    return f"CREATE TABLE {'.'.join(name)} {definition}{location}{properties_clause(options)}"
+    shown = ".".join(part if _BARE.fullmatch(part) else quoted_name(part) for part in name)
+    return f"CREATE TABLE {shown} {definition}{location}{properties_clause(options)}"
 
 
 def defined_columns(table: FileStoreTable) -> str:

@@ -29,6 +29,7 @@ from paimon_spark.spark.sql.table_definitions import (
 from paimon_spark.spark.sql.warehouses import (
     TableName,
     analysis_error,
+    is_explicit,
     quoted,
     resolve,
     schema_not_found,
@@ -46,6 +47,7 @@ from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.adopted_schema import columns_or_there
 from paimon_spark.table.format_table import format_schema
 from paimon_spark.table.new_schema import new_table_schema, undo_create
+from paimon_spark.table.paths import is_path_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -332,8 +334,9 @@ def run_drop_table(context: Context, cursor: Cursor) -> DataFrame | None:
 
 
 def rename_table(context: Context, name: TableName, new: Sequence[str]) -> None:
-    """ALTER TABLE … RENAME TO."""
-    other = resolve(context.known, new if len(new) > 1 else (name.database, *new))
+    """ALTER TABLE … RENAME TO: a name without a catalog is one of the table's catalog, as it is for Spark."""
+    named = is_path_name(name.table) or len(new) > 2 or is_explicit(context.known, new)
+    other = resolve(context.known, new if named else (name.catalog_name, *(name.database, *new)[-2:]))
     shown, same = (quoted(name.parts), quoted(new)), other is not None and other.catalog_name == name.catalog_name
     check_rename(name.table, new[-1], shown=shown, same_catalog=same)
     assert other is not None  # of this catalog
