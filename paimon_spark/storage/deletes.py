@@ -65,10 +65,13 @@ def delete_tree(store: Any, scheme: str, key: str) -> None:
         return
     found = store.find(key, withdirs=True, detail=True)
     for name in sorted(found, reverse=True):
-        if found[name]["type"] == "directory":
-            store.rmdir(name)
-        else:
+        if found[name]["type"] != "directory":
             store.rm_file(name)
+        elif scheme not in NO_DIRECTORIES:
+            store.rmdir(name)
+    if scheme in NO_DIRECTORIES:
+        delete_markers(store, key)
+        return
     with contextlib.suppress(OSError, NotImplementedError):
         store.rmdir(key)
 

@@ -31,7 +31,7 @@ from paimon_spark.table.filesystem_catalog import (
 )
 from paimon_spark.table.iceberg_location import delete_catalog_metadata, metadata_in_catalog
 from paimon_spark.table.partition_specs import data_root, live_partition_specs
-from paimon_spark.table.paths import check_new_table_name, is_plain_name
+from paimon_spark.table.paths import check_new_table_name, is_plain_name, single_slashes
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalo
     database = options.pop("defaultDatabase", DEFAULT_DATABASE)
     if kind_of(options) == "rest":
         return replace(_served_catalog(warehouse, options, defaults, database), cache=cache)
-    root = warehouse.rstrip("/") or "/"
+    root = single_slashes(warehouse).rstrip("/") or "/"
     metastore, locks = metastore_of(options), locks_of(options)
     if metastore is None and locks is None:
         return FilesystemCatalog(root, reaching_options(options), defaults, database, cache)
-    given = options.get("warehouse", root).rstrip("/")
+    given = single_slashes(options.get("warehouse", root)).rstrip("/")
     if given != root:
         raise OptionError(f"The catalog has two warehouses: {root}, and the option 'warehouse' = '{given}'.")
     named = reaching_options({**options, "warehouse": root})

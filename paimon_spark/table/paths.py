@@ -8,6 +8,7 @@ before they become a path, so that no table can lead a reader out of its own dir
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ DATABASE_SUFFIX = ".db"
 SYSTEM_DIRECTORY = "sys.db"
 """Where the tables of the database ``sys`` would be if they had files."""
 
+_SLASHES = re.compile(r"(?<=[^:/])/{2,}")
 _BRANCH_PREFIX = "branch_"
 _MOST_NAME_BYTES = 255
 """Maximum bytes of a file name on local disks; object stores allow more."""
@@ -57,6 +59,11 @@ def refuse_home(path: str) -> None:
         raise PaimonError(f"'~' is not expanded in the path '{path}': give os.path.expanduser('{path}')")
 
 
+def single_slashes(path: str) -> str:
+    """A path without parts that have no name, as Java's engines write it: to a store ``a//b`` is not ``a/b``."""
+    return _SLASHES.sub("/", path)
+
+
 def parse_table_path(path: str) -> TableName:
     """Split ``path`` into table directory, branch and system table (Java: ``Identifier``).
 
@@ -64,7 +71,7 @@ def parse_table_path(path: str) -> TableName:
         PaimonError: the last part of the path has more than a branch and a system table behind its name.
     """
     refuse_home(path)
-    trimmed = path.rstrip("/")
+    trimmed = single_slashes(path).rstrip("/")
     parent, slash, last = trimmed.rpartition("/")
     name, *suffixes = last.split("$")
     branch, system_table, names_branch = MAIN_BRANCH, None, False

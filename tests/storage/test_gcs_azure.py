@@ -172,6 +172,18 @@ def test_a_table_lives(catalog: FilesystemCatalog) -> None:
     assert catalog.create_table("d", "t", create_schema(FIELDS)).snapshots.ids() == []
 
 
+@pytest.mark.parametrize("name", ["p#", "p?", "p#x?y", "p?x#y", "p%#"])
+def test_signs_of_addresses_are_parts_of_names(server: StoreServer, file_io: FileIO, name: str) -> None:
+    """A directory of such a name is another one than that without the sign, to a delete above all."""
+    file_io.write_bytes(f"{server.root}/p/kept", b"1")
+    file_io.write_bytes(f"{server.root}/{name}/a/b", b"2")
+    assert names(file_io, server.root) == sorted(["p", name])
+    assert names(file_io, f"{server.root}/{name}") == ["a"]
+    assert file_io.delete_quietly(f"{server.root}/{name}", recursive=True)
+    assert not file_io.exists(f"{server.root}/{name}")
+    assert file_io.read_bytes(f"{server.root}/p/kept") == b"1"
+
+
 def test_objects_of_directories_go_with_a_move(server: StoreServer, file_io: FileIO) -> None:
     for name in ("schema/schema-0", "snapshot/snapshot-1", "bucket-0/data-[1]* é.parquet"):
         file_io.write_bytes(f"{server.root}/old/{name}", name.encode())

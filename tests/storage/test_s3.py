@@ -16,6 +16,8 @@ from paimon_spark.storage import moves
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO
 from paimon_spark.storage.formats import check_sizes
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.metastore_catalog import open_catalog
+from paimon_spark.table.table import load_table
 from tests.support.s3_server import BUCKET, S3Server
 from tests.support.store_servers import store_server
 
@@ -65,6 +67,26 @@ def test_a_directory_that_holds_something_gets_no_object(server: S3Server, file_
 def fill(file_io: FileIO) -> None:
     for name in ("schema/schema-0", "snapshot/snapshot-1", "bucket-0/data-[1]*.parquet", "bucket-0/data-2.parquet"):
         file_io.write_bytes(f"{ROOT}/old/{name}", name.encode())
+
+
+@pytest.mark.parametrize("name", ["p?", "p*", "p[x]"])
+def test_a_directory_whose_name_is_a_pattern_goes_whole(file_io: FileIO, name: str) -> None:
+    file_io.mkdirs(f"{ROOT}/{name}/empty")
+    for key in ("px/kept", f"{name}/a", f"{name}/b/c/d", f"{name}/z"):
+        file_io.write_bytes(f"{ROOT}/{key}", b"1")
+    assert file_io.delete_quietly(f"{ROOT}/{name}", recursive=True)
+    assert names(file_io, ROOT) == ["px"]
+
+
+def test_slashes_are_taken_for_one(server: S3Server, file_io: FileIO) -> None:
+    """As Java does: tables of such a warehouse are found by both, and go with a drop."""
+    catalog = open_catalog(f"s3a://{BUCKET}//wh//", server.options)
+    catalog.create_database("d")
+    catalog.create_table("d", "t", create_schema([DataField(0, "k", IntType())]))
+    assert load_table(f"{ROOT}//d.db//t", options=server.options).path == f"{ROOT}/d.db/t"
+    assert FilesystemCatalog(ROOT, server.options).tables("d") == ["t"]
+    catalog.drop_database("d", cascade=True)
+    assert names(file_io, ROOT) == []
 
 
 def test_a_move_copies_and_deletes(server: S3Server, file_io: FileIO) -> None:

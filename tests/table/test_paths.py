@@ -18,6 +18,9 @@ from paimon_spark.table.paths import TableName, TablePaths, parse_table_path
         ("/wh/t$branch_b1$files", TableName("/wh/t", "b1", "files")),
         ("t", TableName("t")),
         ("/wh/a$b/t", TableName("/wh/a$b/t")),
+        ("s3://b//wh///db.db/t//", TableName("s3://b/wh/db.db/t")),
+        ("file:///wh//t", TableName("file:///wh/t")),
+        ("//wh//t", TableName("//wh/t")),
     ],
 )
 def test_a_path_names_table_branch_and_system_table(path: str, expected: TableName) -> None:
