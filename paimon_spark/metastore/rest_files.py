@@ -46,6 +46,11 @@ class TokenFileIO(FileIO):
         return found[0]
 
     @property
+    def address(self) -> str:
+        """The address of the server, whose paths are its own."""
+        return dict(self.table.client.options).get("uri", "")
+
+    @property
     def renews_keys(self) -> bool:
         """They are renewed by `now`."""
         return True

@@ -103,6 +103,11 @@ class ConfinedFileIO(FileIO):
     asked: Publisher | None = None
 
     @property
+    def address(self) -> str:
+        """That of the store."""
+        return self.inner.address
+
+    @property
     def publisher(self) -> Publisher | None:
         """The entry of the table in its metastore, whose lock is held while a snapshot or a schema is published."""
         return self.asked

@@ -28,6 +28,7 @@ from paimon_spark.storage.store_errors import NamedErrorsFile, named, says_no_bu
 from paimon_spark.storage.store_opening import open_store
 from paimon_spark.storage.store_options import (
     FSSPEC_SCHEME,
+    address_of,
     fsspec_options,
     is_true,
     redact,
@@ -49,6 +50,11 @@ class FileIO(abc.ABC):
     def renews_keys(self) -> bool:
         """Whether the keys of the store end, so that only who asks this FileIO for each file reaches it for long."""
         return False
+
+    @property
+    def address(self) -> str:
+        """What tells the store apart from others that have the same path (`store_options.address_of`)."""
+        return ""
 
     @property
     def now(self) -> FileIO:
@@ -293,6 +299,11 @@ class FsspecFileIO(FileIO):
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
     unsafe_rename: bool = False
     session: SessionStore | None = field(default=None, repr=False, hash=False, compare=False)
+
+    @property
+    def address(self) -> str:
+        """Its endpoint."""
+        return address_of(self.scheme, self.storage_options)
 
     def filesystem(self, path: str) -> Any:
         """The fsspec file system (fsspec keeps one per scheme and options)."""

@@ -194,6 +194,13 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint:
     number = _number(error)
     if isinstance(error, ValueError) and "nvalid endpoint" in reason:
         return StorageError(f"The store of '{shown}' has no address ({reason}). Give 's3.endpoint' as http://host:port")
+    if "AzureSigningError" in {type(each).__name__ for each in (error, error.__cause__, error.__context__)}:
+        return StorageError(
+            f"The store of '{shown}' cannot be asked: the account's key is no text of base64 ({reason}). Give it as "
+            "the store shows it"
+        )
+    if reason == "endpoint is required":
+        return StorageError(f"The store of '{shown}' has no address. Give 'fs.oss.endpoint' as https://host")
     if isinstance(error, UnicodeError) or "null byte" in reason or "null character" in reason:
         return StorageError(f"'{shown}' cannot be a path: it holds a character that no name of a file can have")
     if isinstance(error, FileExistsError):
@@ -283,6 +290,11 @@ def not_opened(error: Exception, scheme: str, path: str, secrets: tuple[str, ...
             f"'{redact(path)}' names a nameservice of which no NameNode is known. Give its settings "
             "(hadoop.dfs.nameservices, hadoop.dfs.ha.namenodes.<name>, hadoop.dfs.namenode.rpc-address.<name>.<node>), "
             "or HADOOP_CONF_DIR in the environment of the driver and the executors"
+        )
+    if "No fs.defaultFS setting found" in reason:
+        return StorageError(
+            f"'{redact(path)}' names no NameNode. Write hdfs://host:port/…, or give 'hadoop.fs.defaultFS', or "
+            "HADOOP_CONF_DIR in the environment of the driver and the executors"
         )
     if scheme == "dbfs":
         return StorageError(

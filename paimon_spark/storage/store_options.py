@@ -10,15 +10,16 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.options.option import parse_duration
-from paimon_spark.storage.azure import account_options
+from paimon_spark.storage.azure import account_options, check_account
 from paimon_spark.storage.extras import pip_command
 from paimon_spark.storage.hdfs import hdfs_options
 from paimon_spark.storage.s3 import for_bucket, provided
@@ -119,6 +120,13 @@ _OF_EVERY_STORE: Final = frozenset(
 )
 _UNNAMED: Final[Mapping[str, frozenset[str]]] = {"s3": frozenset({"profile"})}
 """Arguments that a file system takes without naming them: a profile of ``~/.aws/config``."""
+_ENDPOINT_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "gs": ("FSSPEC_GCS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST"),
+}
+_BLOB_ENDPOINT: Final = re.compile(r"BlobEndpoint=([^;]+)", re.IGNORECASE)
+_OF_ALL: Final = re.compile(r"\.amazonaws\.com(\.cn)?(:\d+)?$|\.googleapis\.com$|\.aliyuncs\.com$")
+"""Endpoints of which each leads to every bucket, or to no bucket of another's name."""
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?://|(?=/)|(?<=[A-Za-z0-9]{2}:)$)")
 _USER_INFO: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*://)[^/@]*@")
 _AZURE_CONTAINER: Final = re.compile(r"^(?:abfss?|wasbs?|az)://([^/@:]+)@", re.IGNORECASE)
@@ -169,7 +177,7 @@ def fsspec_options(
         unknown: called with the name of a provider of credentials that only Java has, which is refused otherwise.
 
     Raises:
-        OptionError: an `fs.` option that looks like JSON but is not.
+        OptionError: an `fs.` option that looks like JSON but is not, or a connection string of another account.
         UnsupportedError: an option of Hadoop's asks for what fsspec would leave out, such as encryption.
     """
     translated: dict[str, Any] = {}
@@ -194,9 +202,38 @@ def fsspec_options(
         lowered = key.lower()
         if lowered.startswith("fs.") and not lowered.startswith(_HADOOP_PREFIXES):
             _put(translated, key[3:], _value(key, value))
+    if scheme == "abfs":
+        check_account(path, translated.get("connection_string"))
     if scheme == "s3" and isinstance(translated.setdefault("config_kwargs", {}), dict):
         translated["config_kwargs"] = {**S3_BOUNDS, **translated["config_kwargs"]}
     return translated
+
+
+def address_of(scheme: str, options: Mapping[str, Any]) -> str:
+    """What tells apart two stores that have a path in common: the endpoint; empty where the path says it all.
+
+    Args:
+        scheme: fsspec's.
+        options: arguments of fsspec's file system.
+    """
+    client = options.get("client_kwargs")
+    given = client.get("endpoint_url") if isinstance(client, Mapping) else None
+    blobs = _BLOB_ENDPOINT.search(str(options.get("connection_string") or ""))
+    variables = (os.environ.get(name) for name in _ENDPOINT_VARIABLES.get(scheme, ()))
+    found = (options.get("endpoint_url"), options.get("endpoint"), given, blobs and blobs[1], *variables)
+    address = str(next(filter(None, found), "")).rpartition("://")[2].rstrip("/").lower()
+    return "" if _OF_ALL.search(address) else address
+
+
+def store_of(path: str, options: Mapping[str, str]) -> str:
+    """What tells the store of a path apart from others that have it (`address_of`), by options as a user gives them."""
+    scheme = scheme_of(path)
+    known = FSSPEC_SCHEME.get(scheme, scheme)
+    if known in ("", "file"):
+        return ""
+    with suppress(PaimonError):  # opening the store says what is wrong
+        return address_of(known, fsspec_options(known, path, store_options(options)))
+    return ""
 
 
 def check_known(scheme: str, store: type, options: Mapping[str, Any]) -> None:
@@ -211,8 +248,13 @@ def check_known(scheme: str, store: type, options: Mapping[str, Any]) -> None:
     unknown = next((key for key in options if key not in known), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, sorted(known - {"self", "args", "kwargs"}), n=1)
-        hint = f"Did you mean 'fs.{near[0]}'?" if near else f"fsspec's documents of {store.__name__} list them."
+        hint = f"Did you mean 'fs.{near[0]}'?" if near else f"fsspec's documents of {_documented(store)} list them."
         raise OptionError(f"Unknown option 'fs.{unknown}': the file system of '{scheme}:' has none such. {hint}")
+
+
+def _documented(store: type) -> str:
+    """The name of a store's class in its package; ours are put before it (`store_opening`)."""
+    return next((kind.__name__ for kind in store.__mro__ if not kind.__module__.startswith("paimon_spark.")), "it")
 
 
 def secret_values(options: Iterable[tuple[str, Any]]) -> tuple[str, ...]:

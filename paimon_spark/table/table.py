@@ -122,6 +122,11 @@ class FileStoreTable:
         is_plain = self.branch == MAIN_BRANCH and not stored_branch_of(self.schema)
         return {} if is_plain else {"branch": self.branch}
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The store, the path and the branch: two stores may have one path."""
+        return (self.file_io.address, self.path, self.branch)
+
     def on_branch(self, name: str) -> FileStoreTable:
         """Return another branch of the table with its latest schema; options given dynamically are dropped."""
         return load_table(self.path, branch=name, file_io=self.file_io)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.spark.catalog import driver_read
 from paimon_spark.storage.file_io import FileIO
+from tests.support.s3_server import s3_server
 from tests.support.store_server import BUCKET, StoreServer
 from tests.support.store_servers import store_server
 
@@ -120,6 +122,39 @@ def test_the_plan_says_why_paimon_reads(front: tuple[str, str], run: Run, monkey
     reader = f"reader=paimon (the session's Hadoop cannot open {scheme})" if scheme else "reader=spark-parquet"
     assert reader in plan
     assert rows(found) == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("front", ["catalog", "text"])
+def test_two_stores_that_have_one_path(spark: SparkSession, front: str) -> None:
+    """Two tables of one path in two stores are two tables to a join, a MERGE and an overwrite."""
+    session = spark.newSession()
+    with s3_server() as first, s3_server() as second:
+        for name, server in (("one", first), ("two", second)):
+            if front == "catalog":
+                paimon_spark.register_catalog(session, name, warehouse=server.root, **server.options)
+            else:
+                paimon_spark.sql(session, "SELECT 1", warehouse=server.root, catalog=name, **server.options)
+        run = session.sql if front == "catalog" else partial(paimon_spark.sql, session)
+        for name, values in (("one", "(1, 'a'), (2, 'a')"), ("two", "(2, 'b'), (3, 'b')")):
+            run(f"CREATE DATABASE {name}.d")
+            run(
+                f"CREATE TABLE {name}.d.t (k INT NOT NULL, v STRING) "
+                "TBLPROPERTIES ('primary-key'='k', 'bucket'='1', 'deletion-vectors.enabled'='true')"
+            )
+            run(f"INSERT INTO {name}.d.t VALUES {values}")
+        joined = run("SELECT x.v, y.v FROM one.d.t x FULL JOIN two.d.t y ON x.k = y.k")
+        assert sorted(map(tuple, joined.collect()), key=str) == [("a", "b"), ("a", None), (None, "b")]
+        run("INSERT INTO one.d.t VALUES (2, 'c'), (3, 'c')")
+        run(
+            "MERGE INTO two.d.t t USING one.d.t s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v || t.v "
+            "WHEN NOT MATCHED THEN INSERT *"
+        )
+        assert rows(run("SELECT * FROM two.d.t")) == [(1, "a"), (2, "cb"), (3, "cb")]
+        run("INSERT OVERWRITE two.d.t SELECT * FROM one.d.t WHERE k > 1")
+        assert rows(run("SELECT * FROM two.d.t")) == [(2, "c"), (3, "c")]
+        run("INSERT INTO one.d.t VALUES (3, 'd')")
+        run("DELETE FROM two.d.t WHERE k IN (SELECT k FROM one.d.t WHERE v = 'd')")
+        assert rows(run("SELECT * FROM two.d.t")) == [(2, "c")]
 
 
 @pytest.mark.parametrize(

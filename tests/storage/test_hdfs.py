@@ -183,6 +183,7 @@ def test_an_answer_that_is_lost_is_asked_for(
     ("path", "words"),
     [
         ("hdfs://127.0.0.1:1/wh/d.db/t", r"No NameNode answers at 127\.0\.0\.1:1 .*HADOOP_CONF_DIR"),
+        ("hdfs:///wh/d.db/t", r"names no NameNode\. Write hdfs://host:port/…, or give 'hadoop\.fs\.defaultFS'"),
         ("hdfs://no.such.host.invalid:8020/t", "No NameNode answers at no.such.host.invalid:8020"),
         ("hdfs://127.0.0.1:x/t", "no number as its port"),
     ],

@@ -56,6 +56,8 @@ ERRORS: list[tuple[Exception, type[Exception], str]] = [
         OSError,
         r"options that start with 'fs\.'",
     ),
+    (_named("AzureSigningError")("Incorrect padding"), OSError, r"the account's key is no text of base64"),
+    (_OfBotocore("endpoint is required"), OSError, r"has no address.*fs\.oss\.endpoint"),
     (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), OSError, "no name of a file can have"),
     (ValueError("embedded null byte"), OSError, "no name of a file can have"),
 ]
@@ -212,6 +214,8 @@ def test_an_unknown_option_of_a_store_is_refused() -> None:
     store = FileIO.for_path("memory://x", {"fs.skip_instance_cach": "true"})
     with pytest.raises(OptionError, match=r"Unknown option 'fs\.skip_instance_cach'.*Did you mean 'fs\.skip_inst"):
         store.exists("memory://x")
+    with pytest.raises(OptionError, match="fsspec's documents of S3FileSystem list them"):
+        FileIO.for_path("s3://b/x", {"fs.qqqqqqqqqq": "1"}).exists("s3://b/x")
 
 
 def test_time_outs_of_s3_are_bounded_and_can_be_given() -> None:

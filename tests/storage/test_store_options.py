@@ -5,7 +5,14 @@ import pytest
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.storage import unused_settings
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.store_options import fsspec_options, redact, scheme_of, secret_values, store_options
+from paimon_spark.storage.store_options import (
+    fsspec_options,
+    redact,
+    scheme_of,
+    secret_values,
+    store_of,
+    store_options,
+)
 
 BOUNDS = fsspec_options("s3", "s3://x", {})["config_kwargs"]
 
@@ -82,6 +89,37 @@ def test_azure_takes_the_account_from_the_path() -> None:
     path = "abfss://c@acc.dfs.core.windows.net/x"
     key = {"fs.azure.account.key.acc.dfs.core.windows.net": "k", "fs.azure.account.key.other.dfs.core.windows.net": "n"}
     assert fsspec_options("abfs", path, key) == {"account_name": "acc", "account_key": "k"}
+
+
+def test_a_connection_string_of_another_account_is_refused() -> None:
+    path = "abfss://c@acc.dfs.core.windows.net/x"
+    right = {"fs.connection_string": "DefaultEndpointsProtocol=https;AccountName=ACC;AccountKey=aa=="}
+    assert fsspec_options("abfs", path, right)["account_name"] == "acc"
+    other = {"fs.connection_string": "DefaultEndpointsProtocol=https;AccountName=other;AccountKey=aa=="}
+    with pytest.raises(OptionError, match=r"names the account 'acc', and 'fs\.connection_string' is of .*'other'"):
+        fsspec_options("abfs", path, other)
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "address"),
+    [
+        ("/a", {"s3.endpoint": "http://h:1"}, ""),
+        ("s3://b/a", {}, ""),
+        ("s3://b/a", {"s3.endpoint": "http://H:1/"}, "h:1"),
+        ("s3a://b/a", {"fs.s3a.endpoint": "h:1", "fs.s3a.connection.ssl.enabled": "false"}, "h:1"),
+        ("s3://b/a", {"fs.client_kwargs": '{"endpoint_url": "https://h"}'}, "h"),
+        ("s3://b/a", {"s3.endpoint": "https://s3.eu-west-1.amazonaws.com"}, ""),
+        ("gs://b/a", {"gs.storage.root.url": "http://h:2"}, "h:2"),
+        ("oss://b/a", {"fs.oss.endpoint": "h"}, "h"),
+        ("abfss://c@a.dfs.core.windows.net/x", {"fs.connection_string": "BlobEndpoint=http://h/a;"}, "h/a"),
+    ],
+)  # fmt: skip
+def test_the_address_tells_stores_apart(
+    path: str, options: dict[str, str], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST", "FSSPEC_GCS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert store_of(path, options) == FileIO.for_path(path, options).address == address
 
 
 def test_bad_json_and_contradictions_are_errors() -> None:

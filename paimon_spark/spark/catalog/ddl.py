@@ -450,7 +450,7 @@ class TableDefinitionsProxy(NamespacesProxy):
             return self._replace_files(ident, schema)
         latest = table.snapshots.latest_id()
         for other in list(self.handed_out):
-            if latest is not None and other.loaded.table.path == table.path:
+            if latest is not None and other.loaded.table.place == table.place:
                 other.pinned_snapshot_id = latest
         if not self._called_by("DataFrameWriter"):
             replace_table(table, schema)

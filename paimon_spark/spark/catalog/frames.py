@@ -411,7 +411,7 @@ def frame_at(frame: DataFrame, table: FileStoreTable, snapshot_id: int) -> DataF
 
 
 def tree_at(gateway: Gateway, tree: JavaObject, table: FileStoreTable, snapshot_id: int) -> JavaObject:
-    """Return a plan or an expression whose relations of a table (by path and branch) read a snapshot of it."""
+    """Return a plan or an expression whose relations of a table (by store, path and branch) read a snapshot of it."""
     relations = new_object(gateway, "PaimonRelations", (_TREE, tree))
     java_found = relations.found()  # no iterator: it ends by a Java exception, which is 80 calls
     found = [java_found.get(index) for index in range(java_found.size())]
@@ -430,7 +430,7 @@ def _at(gateway: Gateway, relation: JavaObject, table: FileStoreTable, snapshot_
     if not isinstance(proxy, TableProxy) or proxy.loaded.pinned:
         return relation
     own = proxy.loaded.table
-    if (own.path, own.branch) != (table.path, table.branch):
+    if own.place != table.place:
         return relation
     if isinstance(proxy, PathTableProxy):
         if proxy.at is not None:

@@ -99,8 +99,8 @@ class _Newest:
 
     rows: Any
     """Its plan."""
-    states: Mapping[tuple[str, str], State]
-    """Of its tables, by path and branch."""
+    states: Mapping[tuple[str, ...], State]
+    """Of its tables, by store, path and branch."""
     lost: tuple[str, ...]
     """Columns that its tables had when it was made."""
 
@@ -111,8 +111,8 @@ def _newest(client: Any, view: KeptView, cached: set[int]) -> _Newest | None:
         return None
     from paimon_spark.spark.statements.query_trees import named_tables  # sqlglot, which `register` spares
 
-    pins: dict[tuple[str, str], dict[str, str]] = {}
-    states: dict[tuple[str, str], State] = {}
+    pins: dict[tuple[str, ...], dict[str, str]] = {}
+    states: dict[tuple[str, ...], State] = {}
     lost: list[str] = []
 
     def pin(load: Any) -> bool:
@@ -120,7 +120,7 @@ def _newest(client: Any, view: KeptView, cached: set[int]) -> _Newest | None:
             return True
         table = known_table(load)
         if table is not None and not is_fixed(table):
-            key = table.path, table.branch
+            key = table.place
             if key not in pins:
                 pins[key] = pin_of(table)
                 states[key] = pins[key].get(AT_SNAPSHOT), table.schema.time_millis

@@ -166,8 +166,8 @@ class _PushDown:
     client: Any
     cached: set[int]
     """Ids of plans below which nothing changes."""
-    pins: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
-    """By path and branch: the option that names the snapshot of all loads of a table that name none."""
+    pins: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
+    """By store, path and branch: the option that names the snapshot of all loads of a table that name none."""
     repeated: set[str] = field(default_factory=set)
     """Paths that are loaded more than once: of equal loads the server takes one snapshot, of other ones maybe two."""
     pruned: list[str] = field(default_factory=list)
@@ -234,9 +234,9 @@ class _PushDown:
             if table is None:
                 return
             if may_pin(load, self.client) and not is_fixed(table):
-                if (table.path, table.branch) not in self.pins:
-                    self.pins[table.path, table.branch] = pin_of(table)
-                load.options.update(self.pins[table.path, table.branch])
+                if table.place not in self.pins:
+                    self.pins[table.place] = pin_of(table)
+                load.options.update(self.pins[table.place])
             if AT_SNAPSHOT in load.options or _path(load) not in self.repeated:
                 self._narrow(load, at_version(table, {}).schema.fields, comparisons, is_cut=is_cut)
 

@@ -43,7 +43,7 @@ class KeptView:
     takes_rows: bool = False
     """Whether it is a table to Spark, into which rows can be written."""
     made_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
-    states: Mapping[tuple[str, str], State] | None = None
+    states: Mapping[tuple[str, ...], State] | None = None
     """Of its tables, by path and branch, when it was made anew; None where it is as the user made it."""
 
 

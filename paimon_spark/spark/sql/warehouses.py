@@ -20,6 +20,7 @@ from paimon_spark.spark.session.hive_address import with_hive_address
 from paimon_spark.spark.session.plain_methods import plain
 from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spec.sql_text import quoted_name
+from paimon_spark.storage.store_options import store_of
 from paimon_spark.table import paths
 from paimon_spark.table.catalog_cache import CatalogCache
 from paimon_spark.table.catalog_options import check_catalog_options
@@ -85,6 +86,11 @@ class TableName:
     def parts(self) -> tuple[str, ...]:
         """The whole name."""
         return (self.catalog_name, *([self.database] if self.database else []), self.table)
+
+    @cached_property
+    def place(self) -> tuple[str, str]:
+        """The store and the path: two stores may have one path."""
+        return (store_of(self.path, self.options), self.path)
 
     @property
     def is_path(self) -> bool:

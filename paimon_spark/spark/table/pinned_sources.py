@@ -94,4 +94,4 @@ def _is_plain_load(load: Any, table: FileStoreTable) -> bool:
     if request.name.system_table is not None or any(key in POINTS_OF_TIME for key in request.options):
         return False
     own = load_table(request.name, options=request.options)
-    return (own.path, own.branch) == (table.path, table.branch)
+    return own.place == table.place

@@ -23,10 +23,10 @@ class Context:
     spark: SparkSession
     known: Warehouses
     args: Mapping[str, Any] | Sequence[Any] | None = None
-    current: Mapping[str, int] = field(default_factory=dict)
-    """Snapshots to read of tables (by path) that the statement changes, with the columns that they have now."""
-    opened: Mapping[str, FileStoreTable] = field(default_factory=dict)
-    """Tables (by path) that the statement has opened."""
+    current: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Snapshots to read of tables (by place) that the statement changes, with the columns that they have now."""
+    opened: Mapping[tuple[str, str], FileStoreTable] = field(default_factory=dict)
+    """Tables (by place) that the statement has opened."""
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     """DataFrames that queries name like tables, by names that no table has."""
     qualifiers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -116,8 +116,8 @@ def reading(
     """Return the context in which a query reads a snapshot of the target, which may be open already."""
     if snapshot_id is None:
         return context
-    known = {} if opened is None else {name.path: opened}
-    return replace(context, current={name.path: snapshot_id}, opened=known)
+    known = {} if opened is None else {name.place: opened}
+    return replace(context, current={name.place: snapshot_id}, opened=known)
 
 
 def _marked(alias: str, condition: str | None) -> str:

@@ -135,7 +135,7 @@ class _Read:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return (self.name.path, self.current, tuple(sorted(self.options.items())))
+        return (self.name.place, self.current, tuple(sorted(self.options.items())))
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ def _read(context: Context, text: str, reference: TableReference, clauses: Seque
             )
         return _Read(reference, name, {}, end, view=view)
     session = session_options(context, name)
-    current = None if has_time_travel(options) else context.current.get(name.path)
+    current = None if has_time_travel(options) else context.current.get(name.place)
     if current is not None:
         session = {key: value for key, value in session.items() if key not in POINTS_OF_TIME}
     return _Read(reference, name, layered(session, options), end, current)
@@ -373,7 +373,7 @@ def _frames(
             frames[read.key] = _Frame(_rows_of_catalog(context, read))
             continue
         options = dict(read.options)
-        table = context.opened.get(read.name.path) or read.name.load()
+        table = context.opened.get(read.name.place) or read.name.load()
         files = rows_of_files(context.spark, read.name, table, options)
         if files is not None:
             frames[read.key] = _Frame(files)
