@@ -22,12 +22,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.commit.changes import CollectedChanges, collect_changes
-from paimon_spark.commit.commit_metrics import note_commit
 from paimon_spark.commit.conflict_detection import newer_columns
 from paimon_spark.commit.iceberg_metadata import publish_iceberg, republish_iceberg
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgraded_files
 from paimon_spark.commit.publish import Publication, holds_files, publish_again, publish_snapshot, snapshot_to_follow
+from paimon_spark.commit.row_counts import note_commit
 from paimon_spark.commit.settings import CommitSettings, Retries
 from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
 from paimon_spark.errors import (
@@ -48,7 +48,7 @@ from paimon_spark.write.plan import OverwriteMode, new_user
 
 if TYPE_CHECKING:
     from paimon_spark.commit.changes import Changes
-    from paimon_spark.commit.concurrent_changes import RowsRead
+    from paimon_spark.commit.conflict_detection import RowsRead
     from paimon_spark.options import CoreOptions
     from paimon_spark.table.table import FileStoreTable
 

@@ -22,8 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.commit.conflict_detection import another_table
-from paimon_spark.commit.metastore_partitions import report_partitions
-from paimon_spark.commit.served_publish import publish_by_server
+from paimon_spark.commit.metastore_publish import publish_by_server, report_partitions
 from paimon_spark.errors import (
     CommitError,
     CommitStateUnknownError,

@@ -1,23 +1,27 @@
-"""How many rows a statement changed: what commits it reports the counts to the statement or method that began it.
+"""What the commits of a statement changed: files, for what shows them, and rows, for the statement that began them.
 
-Nothing is read for it: the tasks of a write count rows by their kinds as they write them, and what finds rows knows how
-many it has found. Runs on the driver.
+Files: Java's ``CommitMetrics`` and ``CommitStats``. Nothing is read for the numbers of rows: the tasks of a write count
+rows by their kinds as they write them, and what finds rows knows how many it has found. Runs on the driver.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.manifest import FileKind
+from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
 from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.table.scoped_value import ScopedValue
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import ManifestEntry
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.message import TaskMessage
 
@@ -140,3 +144,59 @@ def report_dropped(table: FileStoreTable, snapshot_id: int | None) -> None:
         counted = not table.schema.kind.is_keyed and not table.options.deletion_vectors_enabled
         count = -(table.snapshots.get(snapshot_id).delta_record_count or 0) if counted else None
     report(replace(RowCounts.deleted(count), snapshot_id=snapshot_id))
+
+
+@dataclass(eq=False)
+class CommitMetrics:
+    """Files of the snapshots of one statement. Those of a compaction that follows a write are not counted."""
+
+    snapshot_id: int | None = None
+    added_files: int = 0
+    added_bytes: int = 0
+    added_rows: int = 0
+    deleted_files: int = 0
+    changelog_rows: int = 0
+    buckets: set[tuple[bytes, int]] = field(default_factory=set)
+    """Partition and bucket of each file that was added."""
+    millis: int = 0
+    """What their commits took, without the writing of data files."""
+
+    @property
+    def partitions(self) -> int:
+        """Partitions that got files."""
+        return len({partition for partition, _ in self.buckets})
+
+    def add(self, snapshot: Snapshot, files: Sequence[ManifestEntry], seconds: float) -> None:
+        """Take in a snapshot that was published."""
+        if snapshot.commit_kind is CommitKind.COMPACT:
+            return
+        self.snapshot_id = snapshot.id
+        self.millis += round(seconds * 1000)
+        added = [entry for entry in files if entry.kind == FileKind.ADD]
+        self.added_files += len(added)
+        self.added_bytes += sum(entry.file.file_size for entry in added)
+        self.added_rows += sum(entry.file.row_count for entry in added)
+        self.deleted_files += len(files) - len(added)
+        self.changelog_rows += snapshot.changelog_record_count or 0
+        self.buckets.update((entry.partition, entry.bucket) for entry in added)
+
+
+_METRICS: ScopedValue[CommitMetrics] = ScopedValue("paimon_commit_metrics")
+
+
+def measured_commits() -> AbstractContextManager[CommitMetrics]:
+    """Measure the commits inside."""
+    return _METRICS.bound_to(CommitMetrics())
+
+
+def note_commit(snapshot: Snapshot, files: Sequence[ManifestEntry], begun: float) -> None:
+    """Note a snapshot that was published.
+
+    Args:
+        snapshot: what was published.
+        files: that it adds and deletes.
+        begun: when its commit began, as of `time.monotonic`.
+    """
+    metrics = _METRICS.get()
+    if metrics is not None:
+        metrics.add(snapshot, files, time.monotonic() - begun)

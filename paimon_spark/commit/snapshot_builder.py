@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.changes import Changes
 from paimon_spark.commit.commit_order import CommitOrder
-from paimon_spark.commit.concurrent_changes import ConcurrentChanges, RowsRead
 from paimon_spark.commit.conflict_detection import (
     CommittedChanges,
+    ConcurrentChanges,
     ConflictContext,
+    RowsRead,
     another_table,
     check_buckets_kept,
     check_conflicts,
@@ -32,8 +33,14 @@ from paimon_spark.commit.conflict_detection import (
     check_rows_exist,
     check_strict,
 )
-from paimon_spark.commit.index_merge import Hashes, HashIndexFiles, combine_index_entries, merge_hash_indexes
-from paimon_spark.commit.manifest_merge import ManifestAccess, merge_manifests
+from paimon_spark.commit.manifest_merge import (
+    Hashes,
+    HashIndexFiles,
+    ManifestAccess,
+    combine_index_entries,
+    merge_hash_indexes,
+    merge_manifests,
+)
 from paimon_spark.commit.overwrite import PartitionScope, deleted_entries, deleted_index_entries
 from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.commit.settings import CommitSettings, writer_version

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.commit.changes import collect_changes
-from paimon_spark.commit.concurrent_changes import RowsRead
+from paimon_spark.commit.conflict_detection import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import undone_where_void
 from paimon_spark.errors import DataError, UnsupportedError

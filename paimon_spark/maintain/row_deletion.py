@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paimon_spark.commit.concurrent_changes import RowsRead
+from paimon_spark.commit.conflict_detection import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.row_counts import RowCounts, report
 from paimon_spark.commit.run_again import undone_where_void

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.commit.changes import AssignedHashes
-from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, merge_hash_indexes
+from paimon_spark.commit.manifest_merge import HashIndexFiles, combine_index_entries, merge_hash_indexes
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,

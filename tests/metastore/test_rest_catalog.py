@@ -16,7 +16,7 @@ import pytest
 
 from paimon_spark.arrow.table import create_table, open_table
 from paimon_spark.cli.main import main
-from paimon_spark.commit.served_publish import partition_statistics
+from paimon_spark.commit.metastore_publish import partition_statistics
 from paimon_spark.errors import (
     CatalogServerError,
     CommitError,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.concurrent_changes import RowsRead
+from paimon_spark.commit.conflict_detection import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again, undone_where_void
 from paimon_spark.errors import UnsupportedError

@@ -17,8 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from paimon_spark.commit.commit_metrics import CommitMetrics, measured_commits
-from paimon_spark.commit.row_counts import reporting_to
+from paimon_spark.commit.row_counts import CommitMetrics, measured_commits, reporting_to
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jvm import compat

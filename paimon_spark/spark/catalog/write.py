@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from paimon_spark.commit.commit_metrics import CommitMetrics, measured_commits
 from paimon_spark.commit.overwrite import check_partition_condition
-from paimon_spark.commit.row_counts import reporting_to
+from paimon_spark.commit.row_counts import CommitMetrics, measured_commits, reporting_to
 from paimon_spark.errors import CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.options import canonical_options, reaching_options
 from paimon_spark.spark.catalog.distributed_rows import (

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.errors.exceptions.captured import CapturedException
 
-from paimon_spark.commit.commit_metrics import measured_commits
-from paimon_spark.commit.row_counts import counting
+from paimon_spark.commit.row_counts import counting, measured_commits
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.columns.merge_schema import merge_schema

@@ -18,8 +18,7 @@ from py4j.protocol import Py4JError
 from paimon_spark.spark.jvm.java_sources import shared_object, sources
 
 if TYPE_CHECKING:
-    from paimon_spark.commit.commit_metrics import CommitMetrics
-    from paimon_spark.commit.row_counts import RowCounts
+    from paimon_spark.commit.row_counts import CommitMetrics, RowCounts
     from paimon_spark.spark.jvm.answer_proxy import Value
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
