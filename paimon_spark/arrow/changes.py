@@ -59,8 +59,8 @@ from paimon_spark.write.postpone import buckets_of_batch, known_buckets, writes_
 from paimon_spark.write.task_write import chunk_bytes, write_batches
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
+    from paimon_spark.read.table_scan import ReadPlan
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 

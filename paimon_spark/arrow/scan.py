@@ -30,9 +30,8 @@ from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
-    from paimon_spark.read.table_scan import RowView
+    from paimon_spark.read.table_scan import ReadPlan, RowView
     from paimon_spark.table.table import FileStoreTable
 
 _BUFFERED_BYTES = 64 << 20

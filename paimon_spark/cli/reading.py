@@ -21,8 +21,7 @@ from paimon_spark.spec.sql_text import filter_text
 from paimon_spark.table.system.registry import system_table
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadPlan
-    from paimon_spark.read.table_scan import RowView
+    from paimon_spark.read.table_scan import ReadPlan, RowView
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 

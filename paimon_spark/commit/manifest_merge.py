@@ -31,7 +31,7 @@ from paimon_spark.spec.manifest import (
     ManifestFileMeta,
 )
 from paimon_spark.spec.manifest_raw import Identity, RawEntries
-from paimon_spark.write.hash_runs import HashRuns, distinct
+from paimon_spark.write.bucket_filling import HashRuns, distinct
 
 if TYPE_CHECKING:
     from paimon_spark.commit.changes import AssignedHashes

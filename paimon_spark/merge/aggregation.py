@@ -25,6 +25,7 @@ from paimon_spark.merge.aggregators import (
 )
 from paimon_spark.merge.collection_aggregators import (
     Collect,
+    ListAgg,
     MergeMap,
     MergeMapWithKeyTime,
     NestedPartialUpdate,
@@ -35,7 +36,6 @@ from paimon_spark.merge.number_aggregators import And, Or, Product, Sum
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sketch_aggregators import UniteBitmaps, UniteHllSketches, UniteThetaSketches
 from paimon_spark.merge.stream import MergedColumn, MergeInput, output_table, rows_table
-from paimon_spark.merge.text_aggregators import ListAgg
 from paimon_spark.merge.value_aggregators import (
     FirstNonNullValue,
     FirstValue,

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.changelog_rows import changelog_rows
-from paimon_spark.merge.normalized_keys import packed_normalized_keys
-from paimon_spark.merge.sort import sort_order, whole_column
+from paimon_spark.merge.sort import packed_normalized_keys, sort_order, whole_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

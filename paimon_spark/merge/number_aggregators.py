@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError
 from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState, Merged
-from paimon_spark.merge.normalized_keys import decimal_words
 from paimon_spark.merge.segments import Indices, Mask, Segments, reduce_exactly
+from paimon_spark.merge.sort import decimal_words
 from paimon_spark.merge.value_aggregators import valid_mask
 
 Numbers = npt.NDArray[Any]

@@ -23,9 +23,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError
 from paimon_spark.merge.aggregators import FieldState
-from paimon_spark.merge.normalized_keys import fixed_values, has_fixed_width_order
 from paimon_spark.merge.segments import Indices, Mask, Segments
-from paimon_spark.merge.sort import dense_ranks
+from paimon_spark.merge.sort import dense_ranks, fixed_values, has_fixed_width_order
 from paimon_spark.merge.value_aggregators import RowState, valid_mask
 from paimon_spark.spec.special_fields import RowKind, is_retract
 

@@ -19,11 +19,9 @@ import pyarrow as pa
 
 from paimon_spark.memory import give_back
 from paimon_spark.merge.aggregators import Merged
-from paimon_spark.merge.coded_columns import bytes_of, table_of
-from paimon_spark.merge.merge_engine import MergeEngine
-from paimon_spark.merge.normalized_keys import fixed_values
+from paimon_spark.merge.merge_engine import MergeEngine, bytes_of, table_of
 from paimon_spark.merge.segments import Indices, Mask
-from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, sort_order, whole_column
+from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, fixed_values, sort_order, whole_column
 from paimon_spark.spec.special_fields import is_retract
 
 _LEAST_BLOCK_BYTES = 64 << 10

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState
-from paimon_spark.merge.normalized_keys import fixed_values, has_fixed_width_order
 from paimon_spark.merge.segments import Indices, Mask, Segments
-from paimon_spark.merge.sort import dense_ranks
+from paimon_spark.merge.sort import dense_ranks, fixed_values, has_fixed_width_order
 
 
 def valid_mask(values: pa.Array) -> Mask:

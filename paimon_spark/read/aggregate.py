@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from paimon_spark.read.data_evolution import anchor_mask
 from paimon_spark.read.file_scan import reads_all_files, scan_files
-from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.postponed_read import merges_postponed
 from paimon_spark.read.pruning import column_bounds
 from paimon_spark.read.sections import is_unmerged
 from paimon_spark.read.split_generator import generate_splits
+from paimon_spark.read.table_scan import residual_filter
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.table.deletion_vectors import Vectors, vectors_of

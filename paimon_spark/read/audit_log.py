@@ -17,12 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.read.branch_plan import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange, ChangeSource
 from paimon_spark.read.incremental_read import diff_rows, filter_and_project, state_rows, written_rows
-from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.snapshot_reader import plan_rows, read_of_plan
 from paimon_spark.read.split import DiffSplit
-from paimon_spark.read.table_scan import ReadSource, RowView, TableScan
+from paimon_spark.read.table_scan import ReadPlan, ReadSource, RowView, TableScan, residual_filter
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType
 from paimon_spark.spec.predicate import Predicate, fields, implied_by

@@ -45,8 +45,8 @@ from paimon_spark.table.paths import is_plain_name, parse_table_path, plain_path
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadPlan, ReadSplit
     from paimon_spark.read.split import DataSplit
+    from paimon_spark.read.table_scan import ReadPlan, ReadSplit
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.table import FileStoreTable

@@ -16,12 +16,11 @@ import pyarrow as pa
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.audit_log import KindRows, scan_of_rows, table_predicate
-from paimon_spark.read.branch_plan import plan_rows
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
 from paimon_spark.read.incremental_plan import plan_changes
 from paimon_spark.read.incremental_read import filter_and_project, written_rows
-from paimon_spark.read.plan import ReadPlan
-from paimon_spark.read.table_scan import RowView, TableScan
+from paimon_spark.read.snapshot_reader import plan_rows
+from paimon_spark.read.table_scan import ReadPlan, RowView, TableScan
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, LocalZonedTimestampType, VarCharType
 from paimon_spark.spec.predicate import Predicate, fields

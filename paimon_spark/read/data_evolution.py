@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.read.index_pruning import index_masks
-from paimon_spark.read.pruning import stats_mask
+from paimon_spark.read.pruning import index_masks, stats_mask
 from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 from paimon_spark.spec.predicate import Predicate, fields, split_and
 

@@ -20,8 +20,8 @@ from paimon_spark.storage.formats import open_data_file
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.read.table_scan import ReadPlan
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.table import FileStoreTable

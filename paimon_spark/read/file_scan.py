@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.read.data_evolution import data_evolution_mask
-from paimon_spark.read.index_pruning import WITH_ROWS, index_masks
-from paimon_spark.read.pruning import bucket_groups, bucket_mask, stats_mask
+from paimon_spark.read.pruning import WITH_ROWS, bucket_groups, bucket_mask, index_masks, stats_mask
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.predicate import implied_by
 from paimon_spark.table.time_travel import files_since

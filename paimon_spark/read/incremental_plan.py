@@ -23,13 +23,12 @@ from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_
 from paimon_spark.read.data_evolution import row_range_groups
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.incremental_read import read_changed, read_written
-from paimon_spark.read.index_pruning import index_masks
-from paimon_spark.read.plan import ReadPlan, ReadSplit, residual_filter
 from paimon_spark.read.postponed_read import refuse_changes
-from paimon_spark.read.pruning import bucket_groups, bucket_mask, stats_mask
+from paimon_spark.read.pruning import bucket_groups, bucket_mask, index_masks, stats_mask
 from paimon_spark.read.sections import key_ranks, pack_ordered, sections_of
 from paimon_spark.read.split import DataSplit, DiffSplit, SplitFile
 from paimon_spark.read.split_generator import enough_splits, fair_share, generate_splits, split_files
+from paimon_spark.read.table_scan import ReadPlan, ReadSplit, residual_filter
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.manifest_columns import ManifestColumns

@@ -32,8 +32,8 @@ from paimon_spark.table.deletion_vectors import vectors_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
+    from paimon_spark.read.table_scan import ReadPlan
     from paimon_spark.spec.data_types import DataField, DataType
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable

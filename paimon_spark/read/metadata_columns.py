@@ -1,7 +1,8 @@
-"""Columns that say where a row comes from: its file, its position there, its partition and bucket.
+"""Columns that say where a row comes from: its file, its position there, its partition and bucket; pruning by them.
 
 Equals the official Spark connector's ``PaimonMetadataColumn``: partition and bucket are known of every row; file and
-position only of rows that are read as they lie in a file, without merging.
+position only of rows that are read as they lie in a file, without merging. Files and buckets that a filter over these
+columns rules out are left out on the driver.
 """
 
 from __future__ import annotations
@@ -10,23 +11,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.read.branch_plan import BranchRead
 from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
-from paimon_spark.read.row_selection import RowPositions
+from paimon_spark.read.file_read import RowPositions
 from paimon_spark.read.row_tracking import read_tracked
+from paimon_spark.read.snapshot_reader import BranchRead
 from paimon_spark.read.split_read import read_split, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, RowType, VarCharType
-from paimon_spark.spec.predicate import Predicate, evaluate
+from paimon_spark.spec.predicate import Predicate, all_of, evaluate, fields
+from paimon_spark.spec.predicate_stats import prune_stats
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadSplit
     from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.read.table_scan import ReadPlan, ReadSplit
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
 
@@ -201,3 +204,84 @@ def _numbered(
         kept = numbered if predicate is None else numbered.filter(evaluate(predicate, batch))
         if kept.num_rows:
             yield kept
+
+
+_PRUNING_COLUMNS = (BUCKET, FILE_PATH)
+
+
+def pruned_metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """The metadata columns that have one value in each file; without those that a column of the table hides."""
+    own = set(schema.field_names)
+    return tuple(field for field in metadata_fields(schema) if field.name in _PRUNING_COLUMNS and field.name not in own)
+
+
+def planned_metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """The metadata columns by which planning leaves out files.
+
+    With data evolution ids of rows are among them: those of a file follow each other.
+    """
+    tracked = schema.kind.has_data_evolution and not schema.has_field(ROW_ID.name)
+    return (*pruned_metadata_fields(schema), *((ROW_ID,) if tracked else ()))
+
+
+def row_id_predicate(predicates: Sequence[Predicate]) -> Predicate | None:
+    """What predicates over `planned_metadata_fields` ask of the row id alone; None for nothing."""
+    of_rows = [each for each in predicates if fields(each) == {ROW_ID.name}]
+    return all_of(of_rows) if of_rows else None
+
+
+def prune_by_metadata(plan: ReadPlan, predicates: Sequence[Predicate]) -> ReadPlan:
+    """The plan without files that one of the predicates over `planned_metadata_fields` rules out.
+
+    A predicate over ids of rows and other columns rules out none.
+    """
+    of_rows = row_id_predicate(predicates)
+    of_files = [each for each in predicates if ROW_ID.name not in fields(each)]
+    if of_files:
+        plan = _prune_by_files(plan, all_of(of_files))
+    return _prune_by_row_ids(plan, of_rows) if of_rows is not None and plan.splits else plan
+
+
+def _prune_by_row_ids(plan: ReadPlan, predicate: Predicate) -> ReadPlan:
+    """The plan without groups of files whose rows have other ids."""
+    groups = [(at, group) for at, split in enumerate(plan.splits) for group in groups_of_rows(split.files)]
+    first = pa.array([min(file.first_row_id or 0 for file in group) for _, group in groups], pa.int64())
+    last = [max((file.first_row_id or 0) + file.row_count for file in group) - 1 for _, group in groups]
+    bounds = first, pa.array(last, pa.int64()), pa.nulls(len(groups), pa.int64()).fill_null(0)
+    rows = pa.array([group[0].row_count for _, group in groups], pa.int64())
+    kept: list[set[str]] = [set() for _ in plan.splits]
+    for (at, group), wanted in zip(groups, prune_stats(predicate, {ROW_ID.name: bounds}, rows), strict=True):
+        kept[at].update(file.name for file in group if wanted)
+    splits = [
+        replace(split, files=tuple(file for file in split.files if file.name in names))
+        for split, names in zip(plan.splits, kept, strict=True)
+        if names
+    ]
+    return replace(plan, splits=tuple(splits))
+
+
+def _prune_by_files(plan: ReadPlan, predicate: Predicate) -> ReadPlan:
+    """The plan without files that a predicate over `pruned_metadata_fields` rules out.
+
+    A split whose rows are merged from several files keeps all files or none. Such rows have no file path:
+    `refuse_merged_splits` refuses a read that asks for it.
+    """
+    pairs = [(split, file) for split in plan.splits for file in split.files]
+    values = {
+        BUCKET: pa.array([split.bucket for split, _ in pairs], pa.int32()),
+        FILE_PATH: pa.array([file.path for _, file in pairs], pa.string()),
+    }
+    columns = pruned_metadata_fields(plan.schema)
+    batch = pa.RecordBatch.from_arrays([values[field.name] for field in columns], schema=to_arrow_schema(columns))
+    wanted = np.asarray(evaluate(predicate, batch).fill_null(False))
+    splits: list[DataSplit] = []
+    start = 0
+    for split in plan.splits:
+        mask = wanted[start : start + len(split.files)]
+        start += len(split.files)
+        if mask.all() or (mask.any() and not split.raw_convertible):
+            splits.append(split)
+        elif mask.any():
+            kept = tuple(file for file, keep in zip(split.files, mask, strict=True) if keep)
+            splits.append(replace(split, files=kept))
+    return replace(plan, splits=tuple(splits))

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.merge.normalized_keys import packed_normalized_keys
-from paimon_spark.merge.sort import sort_order, whole_column
+from paimon_spark.merge.sort import packed_normalized_keys, sort_order, whole_column
 from paimon_spark.merge.stream import aligned_batches, block_bytes
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.postponed_read import PostponedSplit, read_postponed

@@ -21,7 +21,7 @@ from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SEQUENCE_NUMBER, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.table_scan import ReadPlan
     from paimon_spark.table.table import FileStoreTable
 
 PARTITION_TYPES: Final = (

@@ -16,14 +16,14 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.read import audit_log
 from paimon_spark.read.audit_log import BINLOG
 from paimon_spark.read.blob_values import with_values
-from paimon_spark.read.branch_plan import plan_rows
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.row_tracking import ROW_TRACKING
+from paimon_spark.read.snapshot_reader import plan_rows
 from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.table_scan import ReadPlan
 
 
 def _plan(scan: TableScan) -> ReadPlan:

@@ -1,31 +1,52 @@
-"""Planning the read of one snapshot of one branch.
+"""Planning the read of one snapshot: of one branch, or of partitions that are taken from two branches. On the driver.
 
-Equals Java's ``SnapshotReaderImpl`` (docs/internals/format.md §7). Runs once per read and branch, on the driver.
+Equals Java's ``SnapshotReaderImpl`` (docs/internals/format.md §7), which runs once per read and branch, and
+``FallbackReadFileStoreTable.FallbackReadScan`` (options `scan.fallback-branch` and `scan.primary-branch`): one of the
+two branches comes first and gives all partitions that it has. The other gives the partitions that the first lacks. In a
+read of changes, a branch has a partition if the changes touch it, or, where two states are compared, if the later state
+has it. The ids, tags or times between which changes are read are looked up in each branch by itself. Tasks read each
+split with the schemas and the merge engine of its branch.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.memory import give_back
+from paimon_spark.read.change_range import CHANGE_KEYS, ChangeRange, ChangeSource, resolve_changes
 from paimon_spark.read.file_scan import scan_files
-from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.incremental_plan import plan_changes
 from paimon_spark.read.postponed_read import merges_postponed, postponed_splits, read_postponed
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import enough_splits, generate_splits
 from paimon_spark.read.split_read import read_split
+from paimon_spark.read.table_scan import ReadPlan, residual_filter
 from paimon_spark.spec.option_validation import validate_merge_engine, validate_sequence_field
-from paimon_spark.spec.predicate import Always
+from paimon_spark.spec.predicate import Always, implied_by
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.two_branches import (
+    FALLBACK,
+    check_same_columns,
+    open_other,
+    option_of_other,
+    other_branch,
+    partitions_with_files,
+    two_branches,
+)
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from paimon_spark.read.split import DataSplit
-    from paimon_spark.read.table_scan import TableScan
+    from paimon_spark.read.table_scan import ReadSplit, TableScan
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.table import FileStoreTable
 
 _MANY_FILES = 100_000
@@ -103,3 +124,109 @@ def _without_gc() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@dataclass(frozen=True)
+class BranchRead:
+    """Reads the splits of two branches, each with its own schemas and merge engine. Picklable."""
+
+    own: ReadSplit
+    """Reads the splits of the plan's table."""
+    table: FileStoreTable
+    """The other branch, whose splits carry its name."""
+    other: ReadSplit
+    """Reads the splits of the other branch."""
+
+    def __call__(
+        self,
+        table: FileStoreTable,
+        split: DataSplit,
+        plan_fields: Sequence[DataField],
+        predicate: Predicate | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read one split, as `read_split` does."""
+        return self.of(split)(table if split.branch is None else self.table, split, plan_fields, predicate)
+
+    def of(self, split: DataSplit) -> ReadSplit:
+        """Return what reads a split."""
+        return self.own if split.branch is None else self.other
+
+
+def plan_own_branch(scan: TableScan) -> ReadPlan:
+    """Plan the read of a scan's snapshot or changes, of its own branch alone."""
+    return plan_changes(scan) if isinstance(scan.source, ChangeRange) else plan_snapshot(scan)
+
+
+def plan_rows(scan: TableScan, plan_branch: Callable[[TableScan], ReadPlan] = plan_own_branch) -> ReadPlan:
+    """Plan the read of the rows themselves, with the partitions of the other branch that belong to it.
+
+    Args:
+        scan: of the table's own branch; its columns are columns of the table.
+        plan_branch: plans the read of one branch.
+
+    Raises:
+        PaimonError: the branches have not the same columns.
+        SnapshotNotFoundError: a snapshot or tag of the source is gone, or the other branch has none of that name.
+        UnsupportedError: the other branch has a feature that is not supported yet.
+        CorruptTableError: a metadata file is missing or cannot be read.
+    """
+    own = plan_branch(scan)
+    other = _scan_of_other(scan)
+    if other is None:
+        return own
+    own_first = bool(scan.table.options.get(FALLBACK))
+    complete = _partitions(scan if own_first else other, plan_branch)
+    return _joined(own, plan_branch(other), complete, own_first=own_first)
+
+
+def read_of_plan(plan: ReadPlan, read_of: Callable[[FileStoreTable], ReadSplit]) -> ReadSplit:
+    """Return a read for the splits of a plan of one or two branches, in place of the plan's own."""
+    if isinstance(plan.read, BranchRead):
+        return BranchRead(read_of(plan.table), plan.read.table, read_of(plan.read.table))
+    return read_of(plan.table)
+
+
+def _scan_of_other(scan: TableScan) -> TableScan | None:
+    """Return the same scan of the other branch; None when only the table's own is read."""
+    table = scan.table
+    if not isinstance(scan.source, ChangeRange):
+        both = two_branches(table, scan.source)
+        return None if both is None else replace(scan, table=both.other[0], source=both.other[1])
+    name = other_branch(table)
+    if name is None:
+        return None
+    range_options = {key: table.options[key] for key in CHANGE_KEYS if key in table.options}
+    other = open_other(table, name).with_options(range_options, given=False)
+    check_same_columns(table, other)
+    try:
+        changes = resolve_changes(other)
+    except SnapshotNotFoundError as error:
+        raise SnapshotNotFoundError(
+            f"Changes are read of branch '{name}' as well (option '{option_of_other(table)}'), between the same two "
+            f"points of its own history: {error}"
+        ) from error
+    return replace(scan, table=other, source=changes)
+
+
+def _partitions(scan: TableScan, plan_branch: Callable[[TableScan], ReadPlan]) -> set[bytes]:
+    """Return the partitions that a branch has, of those that the scan's predicate leaves."""
+    predicate = implied_by(scan.predicate, scan.table.schema.partition_keys)
+    state: Snapshot | None
+    if isinstance(scan.source, ChangeRange):
+        is_state, state = scan.source.source is ChangeSource.DIFF, scan.source.after
+    else:
+        is_state, state = not scan.top_level_only, scan.source
+    if is_state:
+        return partitions_with_files((scan.table, state), predicate)
+    return {split.partition for split in plan_branch(replace(scan, predicate=predicate, limit=None)).splits}
+
+
+def _joined(own: ReadPlan, other: ReadPlan, complete: set[bytes], *, own_first: bool) -> ReadPlan:
+    """Put the splits of two branches together: all of the first, of the second those of other partitions."""
+    marked = [replace(split, branch=other.table.branch) for split in other.splits]
+    if own_first:
+        splits = [*own.splits, *(split for split in marked if split.partition not in complete)]
+    else:
+        splits = [*marked, *(split for split in own.splits if split.partition not in complete)]
+    read = BranchRead(own.read, other.table, other.read)
+    return replace(own, splits=tuple(splits), residual=own.residual or other.residual, read=read)

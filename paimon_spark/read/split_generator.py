@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.read.data_evolution import groups_of_rows
-from paimon_spark.read.index_pruning import WITH_ROWS
-from paimon_spark.read.packed_files import FileBlock, PackedFiles
-from paimon_spark.read.pruning import bucket_groups
+from paimon_spark.read.pruning import WITH_ROWS, bucket_groups
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, key_ranks, pack_ordered, sections_of
-from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.read.split import DataSplit, FileBlock, PackedFiles, SplitFile
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, is_blob_file
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.deletion_vectors import NO_VECTORS, Vectors

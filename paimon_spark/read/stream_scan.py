@@ -18,13 +18,12 @@ from paimon_spark.read.audit_log import table_predicate
 from paimon_spark.read.blob_values import with_values
 from paimon_spark.read.change_feed import CHANGE_FEED, overwrite_error
 from paimon_spark.read.change_range import snapshot_or_changelog
-from paimon_spark.read.changed_table import why_unreadable
-from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.snapshot_expiry import expired_error
 from paimon_spark.read.stream_offset import CONSUMER_ID, Budget, ReadLimits, StreamOffset, initial_offset
 from paimon_spark.read.stream_split import stream_read
 from paimon_spark.read.stream_step import StepKind, StreamStep, kind_of
+from paimon_spark.read.table_scan import ReadPlan, residual_filter, why_unreadable
 from paimon_spark.spec.predicate import Always
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.consumer_store import ConsumerStore

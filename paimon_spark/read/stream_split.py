@@ -18,8 +18,7 @@ from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadSplit
-    from paimon_spark.read.table_scan import RowView
+    from paimon_spark.read.table_scan import ReadSplit, RowView
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.snapshot import Snapshot

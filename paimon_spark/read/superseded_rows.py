@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
-from paimon_spark.read.row_selection import RowPositions
+from paimon_spark.read.file_read import RowPositions
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_read import merged_section, partition_constants, section_reader

@@ -1,4 +1,4 @@
-"""One description of a read, from the caller to the planner (Java: ``ReadBuilder``, ``TableScan``). Runs on the driver.
+"""One description of a read, and the plan that it becomes (Java: ``ReadBuilder``, ``TableScan``). Runs on the driver.
 
 A caller says what it wants and gets the plan, with the source looked up once::
 
@@ -7,27 +7,36 @@ A caller says what it wants and gets the plan, with the source looked up once::
 
 `scan.columns` are the columns of the view until `select` narrows them. A caller that has resolved the source itself
 makes the dataclass directly: ``TableScan(table, source, view, columns, ...)``. The views stand in `row_views`.
+
+A DataFrame of a catalog is read as its table is when it runs, with the columns of the moment when it was made. By then
+another process may have changed the columns, or made another table in the same place: a scan is refused if it cannot
+show the rows with its columns any more. So is a stream, if rows were written with a later schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, SchemaMismatchError, TableNotFoundError
 from paimon_spark.read.change_range import ChangeRange, asks_for_changes, resolve_changes
-from paimon_spark.read.changed_table import check_still_shows
-from paimon_spark.read.plan import ReadPlan
-from paimon_spark.spec.predicate import Predicate, fields
+from paimon_spark.read.split_read import read_split
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.predicate import Always, Predicate, all_of, fields, split_and
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.time_travel import travel
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
-    from paimon_spark.table.table import FileStoreTable
+    from collections.abc import Iterator
 
+    import pyarrow as pa
+
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
 
 ReadSource = Snapshot | ChangeRange | None
 """What a read looks at: a snapshot (None: the table has none yet), or changes."""
@@ -158,3 +167,124 @@ def resolve_source(table: FileStoreTable) -> tuple[FileStoreTable, ReadSource]:
     shown, snapshot = travel(table)
     check_still_shows(shown, snapshot)
     return shown, snapshot
+
+
+ReadSplit = Callable[
+    ["FileStoreTable", "DataSplit", "Sequence[DataField]", "Predicate | None"], "Iterator[pa.RecordBatch]"
+]
+"""Reads one split in a task: called with the plan's table, the split, the plan's columns and residual."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What a batch read does."""
+
+    snapshot: Snapshot | None
+    """The snapshot that is read; None when the table has none, which reads as empty."""
+    schema: TableSchema
+    """Schema of the read: of the snapshot travelled to, else the latest; its options are the ones in effect."""
+    fields: tuple[DataField, ...]
+    """Columns of the result, in order."""
+    splits: tuple[DataSplit, ...]
+    residual: Predicate | None
+    """The filter that `read` must still apply to rows; None when partition pruning has applied all of it."""
+    table: FileStoreTable
+    """The table with `schema`, to be given to `read`."""
+    read: ReadSplit = read_split
+    """Reads a split, in a task. Picklable."""
+
+
+def residual_filter(schema: TableSchema, predicate: Predicate | None) -> Predicate | None:
+    """Return the conjuncts that partition pruning does not apply exactly; None when there are none."""
+    if predicate is None:
+        return None
+    partition_keys = set(schema.partition_keys)
+    rest = [part for part in split_and(predicate) if not (fields(part) and fields(part) <= partition_keys)]
+    residual = all_of(rest)
+    return None if residual == Always(True) else residual
+
+
+_DECIDE_ROWS: Final = (
+    "aggregation.",
+    "deletion-vectors.enabled",
+    "fields.",
+    "ignore-",
+    "merge-engine",
+    "partial-update.",
+    "sequence.",
+)
+"""Options, or how their names begin, by which files become other rows."""
+
+
+def check_still_shows(table: FileStoreTable, snapshot: Snapshot | None) -> None:
+    """Check that rows of a snapshot can be shown as a read of it was described.
+
+    Args:
+        table: of the read.
+        snapshot: that is read; None where there is none.
+
+    Raises:
+        TableNotFoundError: the table is another one.
+        SchemaMismatchError: its columns, or the options that decide about rows, were changed.
+    """
+    if snapshot is None:
+        return
+    if not table.schemas.is_fresh(table.latest.id) and not table.schemas.is_still(table.latest.id):
+        raise TableNotFoundError(
+            f"The table {table.path} was dropped or made anew since this read of it was described. Describe the read "
+            "again (load the table, or make the DataFrame or view again): the columns may be others."
+        )
+    if snapshot.schema_id <= table.latest.id:
+        return
+    later = table.schemas.get(snapshot.schema_id)
+    reason = why_unreadable(table.schema.fields, table.schema, later) or _changed_option(table.latest, later)
+    if reason is not None:
+        raise SchemaMismatchError(
+            f"The table {table.path} was changed since this read of it was described: {reason}. Describe the read "
+            "again (load the table, or make the DataFrame or view again)."
+        )
+
+
+def _changed_option(own: TableSchema, later: TableSchema) -> str | None:
+    both = own.options.keys() | later.options.keys()
+    changed = (key for key in sorted(both) if own.options.get(key) != later.options.get(key))
+    found = next((key for key in changed if key.startswith(_DECIDE_ROWS)), None)
+    return None if found is None else f"option '{found}' was changed"
+
+
+def why_unreadable(columns: Iterable[t.DataField], own: TableSchema, later: TableSchema) -> str | None:
+    """Return why columns cannot be read from rows of a later schema; None where they can.
+
+    Columns are distinguished by their ids: a renamed column goes on under its old name, an added one is not read.
+
+    Args:
+        columns: that the stream shows; those that are none of the table's are left out.
+        own: the schema of the stream.
+        later: the schema of the rows.
+    """
+    there = {field.id: field for field in later.fields}
+    ids = {field.name: field.id for field in own.fields}
+    for column in columns:
+        if column.name not in ids:
+            continue
+        found = there.get(ids[column.name])
+        if found is None:
+            return f"column {column.name} was dropped"
+        if not _is_shown_by(column.type, found.type):
+            return f"column {column.name} was changed from {column.type.sql()} to {found.type.sql()}"
+    return None
+
+
+def _is_shown_by(shown: t.DataType, written: t.DataType) -> bool:
+    """Whether every value of a type is one of another type, ROWs perhaps with fewer fields."""
+    if written.nullable and not shown.nullable:
+        return False
+    match shown, written:
+        case t.RowType(), t.RowType():
+            there = {field.id: field for field in written.fields}
+            return all(f.id in there and _is_shown_by(f.type, there[f.id].type) for f in shown.fields)
+        case t.ArrayType(), t.ArrayType():
+            return _is_shown_by(shown.element, written.element)
+        case t.MapType(), t.MapType():
+            return _is_shown_by(shown.key, written.key) and _is_shown_by(shown.value, written.value)
+    return shown.with_nullable(True) == written.with_nullable(True)

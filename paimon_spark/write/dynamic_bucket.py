@@ -32,8 +32,16 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.write.bucket_assignment_log import AssignmentLog, AssignmentRecord, Assignments
-from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, fill
-from paimon_spark.write.hash_runs import Buckets, Hashes, HashRuns, distinct_hashes
+from paimon_spark.write.bucket_filling import (
+    Buckets,
+    DynamicBucketPlan,
+    Hashes,
+    HashRuns,
+    KnownBucket,
+    candidate_buckets,
+    distinct_hashes,
+    fill,
+)
 
 LOG_RECORDS = 1024
 """Records of a log; after them assigning is a function of the hash, as each task reads them all."""

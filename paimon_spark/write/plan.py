@@ -34,8 +34,8 @@ from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.write.bucket_filling import MAX_BUCKETS, DynamicBucketPlan, KnownBucket
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec, with_input
-from paimon_spark.write.key_ranges import KeyRanges
 from paimon_spark.write.message import TaskMessage
+from paimon_spark.write.routing import KeyRanges
 from paimon_spark.write.rows import RowMapping, map_columns
 
 

@@ -17,14 +17,13 @@ from paimon_spark.spec.hashing import encode_hash_index
 from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
-from paimon_spark.write.append_writer import AppendWriter
+from paimon_spark.write.append_writer import AppendWriter, CompanionFiles
 from paimon_spark.write.bucket_assignment import AssignedKeys, hash_loader
 from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
+from paimon_spark.write.bucket_filling import Hashes
 from paimon_spark.write.bucket_writer import BucketWriter
-from paimon_spark.write.companion_files import CompanionFiles
 from paimon_spark.write.data_file_spec import with_input
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
-from paimon_spark.write.hash_runs import Hashes
 from paimon_spark.write.key_value_writer import KeyValueWriter
 from paimon_spark.write.managed_blobs import ManagedBlobWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_spark.merge.coded_columns import bytes_of
+from paimon_spark.merge.merge_engine import bytes_of
 from paimon_spark.merge.stream import merge_sorted_runs
 from paimon_spark.read import split_read
 from tests.support.merge_cases import engine_of

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.merge.changelog_rows import inserted, merge_with_changelog
+from paimon_spark.merge.factory import Deduplicate
 from paimon_spark.merge.merge_engine import KeyLayout
-from paimon_spark.merge.winning_rows import Deduplicate
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("_SEQUENCE_NUMBER", pa.int64()), ("_VALUE_KIND", pa.int8())])
 Row = tuple[int, int | None, int, int]

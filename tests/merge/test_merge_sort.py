@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.merge.normalized_keys import normalized_keys
-from paimon_spark.merge.sort import dense_ranks, sort_order
+from paimon_spark.merge.sort import dense_ranks, normalized_keys, sort_order
 
 Key = Callable[[Any], Any]
 

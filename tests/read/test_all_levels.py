@@ -11,10 +11,9 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read.key_lookup import KeyLookup
-from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
-from paimon_spark.read.table_scan import TableScan
+from paimon_spark.read.table_scan import ReadPlan, TableScan
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.spec.schema import create_schema

@@ -9,10 +9,9 @@ import pytest
 
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
-from paimon_spark.read.table_scan import TableScan
+from paimon_spark.read.table_scan import ReadPlan, TableScan
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.golden import GOLDEN
 from tests.support.plans import plan_of

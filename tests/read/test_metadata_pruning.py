@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark import create_table
-from paimon_spark.read.metadata_pruning import planned_metadata_fields, prune_by_metadata
-from paimon_spark.read.plan import ReadPlan
+from paimon_spark.read.metadata_columns import planned_metadata_fields, prune_by_metadata
 from paimon_spark.read.row_tracking import read_tracked
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.table_scan import TableScan
+from paimon_spark.read.table_scan import ReadPlan, TableScan
 from paimon_spark.spec.manifest import EMPTY_STATS, ManifestFileMeta, RecordedFile
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.read import split_generator
-from paimon_spark.read.packed_files import FileBlock, PackedFiles, from_wire, to_wire
-from paimon_spark.read.split import SplitFile
+from paimon_spark.read.split import FileBlock, PackedFiles, SplitFile, from_wire, to_wire
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.table.deletion_vectors import VectorLocation
 from tests.support.plans import plan_of

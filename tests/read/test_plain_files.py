@@ -12,7 +12,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.read.incremental_read import read_written
 from paimon_spark.read.plain_files import holds_plain_rows
-from paimon_spark.read.plan import ReadPlan
+from paimon_spark.read.table_scan import ReadPlan
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import fake_file, make_table, message
 from tests.support.plans import plan_of

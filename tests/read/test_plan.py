@@ -17,8 +17,8 @@ import pytest
 import paimon_spark
 from paimon_spark.errors import CorruptTableError, OptionError
 from paimon_spark.read import split_generator
-from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.split_read import read_split
+from paimon_spark.read.table_scan import ReadPlan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Always, And, Leaf, Not, Or, Predicate, evaluate, fields
 from paimon_spark.table.table import FileStoreTable, load_table

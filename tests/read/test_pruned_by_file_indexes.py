@@ -16,7 +16,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.maintain.column_update import commit_columns, plan_column_update, update_columns
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.read import file_read, index_pruning
+from paimon_spark.read import file_read, pruning
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate
 from paimon_spark.spec.schema import create_schema
@@ -163,7 +163,7 @@ def test_tasks_look_at_what_the_plan_did_not(
     table = make(tmp_path / "t", file_index__in_manifest_threshold="0 b", **SMALL)
     for start in range(8):
         write(table, rows(list(range(start, 800, 8))))
-    monkeypatch.setattr(index_pruning, "_MOST_FILES", 2)
+    monkeypatch.setattr(pruning, "_MOST_FILES", 2)
     predicate = Leaf("eq", "k", (404,))
     plan = plan_of(table, predicate=predicate)
     assert 6 <= sum(len(split.files) for split in plan.splits) <= 8

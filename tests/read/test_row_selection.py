@@ -12,8 +12,8 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.read.file_read import RowSelection
 from paimon_spark.read.metadata_columns import ROW_INDEX, read_with_metadata
-from paimon_spark.read.row_selection import RowSelection
 from paimon_spark.read.row_views import find_view
 from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_read import read_split

@@ -17,9 +17,9 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.plain_files import merged_splits
-from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.split_read import partition_constants, read_split
 from paimon_spark.read.superseded_rows import superseded_rows
+from paimon_spark.read.table_scan import ReadPlan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema

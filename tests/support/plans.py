@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.table_scan import RowView, TableScan
+from paimon_spark.read.table_scan import ReadPlan, RowView, TableScan
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.table.table import FileStoreTable
 

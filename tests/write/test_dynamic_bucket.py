@@ -15,9 +15,14 @@ from paimon_spark.spec.manifest import EMPTY_SERIALIZED_ROW
 from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.write import dynamic_bucket
 from paimon_spark.write.bucket_assignment_log import AssignmentRecord, Assignments, decode_record, encode_record
-from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, residue_classes
+from paimon_spark.write.bucket_filling import (
+    DynamicBucketPlan,
+    HashRuns,
+    KnownBucket,
+    candidate_buckets,
+    residue_classes,
+)
 from paimon_spark.write.dynamic_bucket import DynamicBuckets, NewKeys
-from paimon_spark.write.hash_runs import HashRuns
 
 P = EMPTY_SERIALIZED_ROW
 Index = dict[int, set[int]]

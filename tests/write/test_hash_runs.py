@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.write.hash_runs import HashRuns, distinct, distinct_hashes
+from paimon_spark.write.bucket_filling import HashRuns, distinct, distinct_hashes
 
 HASHES = st.one_of(st.integers(-3, 3), st.integers(-(2**31), 2**31 - 1))
 
@@ -25,7 +25,7 @@ def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
 @given(st.lists(st.dictionaries(HASHES, st.integers(0, 32_767), max_size=30), max_size=6), st.integers(1, 8))
 def test_hashes_have_the_buckets_that_they_were_added_with(parts: list[dict[int, int]], marks: int) -> None:
     model: dict[int, int] = {}
-    with patch.multiple("paimon_spark.write.hash_runs", _FEWEST_PREFIXES=2, _MOST_PREFIXES=1 << marks):
+    with patch.multiple("paimon_spark.write.bucket_filling", _FEWEST_PREFIXES=2, _MOST_PREFIXES=1 << marks):
         runs = HashRuns()
         for part in parts:
             new = {key: bucket for key, bucket in part.items() if key not in model}

@@ -22,11 +22,10 @@ from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.table.table import FileStoreTable, create_table
-from paimon_spark.write.key_ranges import KeyRanges, cut_buckets, most_rows_of_bucket
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.packed_rows import mapping_of, pack_rows, unpack_rows
 from paimon_spark.write.plan import WritePlan, check_one_task_per_bucket, plan_write
-from paimon_spark.write.routing import NO_PARTITION
+from paimon_spark.write.routing import NO_PARTITION, KeyRanges, cut_buckets, most_rows_of_bucket
 from paimon_spark.write.task_write import write_batches
 from tests.support.plans import plan_of
 

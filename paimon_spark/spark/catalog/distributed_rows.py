@@ -58,8 +58,8 @@ from paimon_spark.write.routing import partitions_are_free, partitions_together
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
+    from paimon_spark.write.routing import KeyRanges
 
 _OUTPUT = 1  # field of DataSourceV2Relation
 _PARTITIONS, _ADVISORY = 2, 3  # fields of RepartitionByExpression

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import InputPartition
 
-    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
     from paimon_spark.read.superseded_rows import Find, Found
+    from paimon_spark.read.table_scan import ReadPlan
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
     from paimon_spark.spark.source.reader import PaimonReader
     from paimon_spark.table.table import FileStoreTable

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paimon_spark.read.metadata_columns import PARTITION
-from paimon_spark.read.metadata_pruning import planned_metadata_fields
+from paimon_spark.read.metadata_columns import PARTITION, planned_metadata_fields
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jvm.answer_proxy import java_entry

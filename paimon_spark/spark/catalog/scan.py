@@ -26,9 +26,8 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.options import canonical_options
 from paimon_spark.read.aggregate import Aggregation, result_fields
 from paimon_spark.read.plain_files import PARTITION_TYPES
-from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.table_scan import RowView
+from paimon_spark.read.table_scan import RowView, residual_filter
 from paimon_spark.spark.catalog import pushed_aggregates
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, ReaderScanProxy
 from paimon_spark.spark.catalog.bucketed_scan import BUCKETING, bucket_key, buckets_of, by_bucket, partitions_of

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as spark
 
-from paimon_spark.read.metadata_columns import FILE_PATH, METADATA_COLUMNS, metadata_fields, refuse_merged_splits
-from paimon_spark.read.metadata_pruning import prune_by_metadata, pruned_metadata_fields, row_id_predicate
+from paimon_spark.read.metadata_columns import (
+    FILE_PATH,
+    METADATA_COLUMNS,
+    metadata_fields,
+    prune_by_metadata,
+    pruned_metadata_fields,
+    refuse_merged_splits,
+    row_id_predicate,
+)
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, describe_source, resolve_source
@@ -29,8 +36,8 @@ from paimon_spark.table.scan_metrics import ScanMetrics, measured_scan
 from paimon_spark.table.support import check_readable
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
+    from paimon_spark.read.table_scan import ReadPlan
     from paimon_spark.table.table import FileStoreTable
 
 

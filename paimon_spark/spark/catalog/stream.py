@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.change_feed import CHANGE_FEED
-from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.stream_offset import StreamOffset
+from paimon_spark.read.table_scan import residual_filter
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
 from paimon_spark.spark.catalog.named_table import NamedTableProxy, metadata_answers
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch

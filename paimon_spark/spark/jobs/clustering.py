@@ -18,16 +18,16 @@ from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arr
 from paimon_spark.spark.jobs.progress import name_of
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.write.key_ranges import cut_buckets, most_rows_of_bucket
 from paimon_spark.write.packed_rows import ROWS, TASK, mapping_of, one_binary, pack_rows
+from paimon_spark.write.routing import cut_buckets, most_rows_of_bucket
 from paimon_spark.write.rows import RowMapping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
+    from paimon_spark.write.routing import KeyRanges
 
 PACKED_STRUCT = StructType([StructField(TASK, IntegerType(), False), StructField(ROWS, BinaryType(), False)])
 """The columns of packed rows."""

@@ -20,7 +20,7 @@ from paimon_spark.spark.session.cut_frames import cut_batches, told_by_worker
 from paimon_spark.spark.source.worker_process import speed_up_worker
 
 if TYPE_CHECKING:
-    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.table_scan import ReadPlan
 
 MIN_BATCH_ROWS = 65_536
 """Batches below this are put together: throughput into Spark is on its plateau from here on."""

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
-    from paimon_spark.read.table_scan import RowView
+    from paimon_spark.read.table_scan import ReadPlan, RowView
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, refuse_merged_splits
-from paimon_spark.read.metadata_pruning import prune_by_metadata
+from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, prune_by_metadata, refuse_merged_splits
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan, describe_source
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
@@ -22,7 +21,7 @@ from paimon_spark.table.table import load_table, reopened
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.table_scan import ReadPlan
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable

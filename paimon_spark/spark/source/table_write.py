@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
+    from paimon_spark.write.routing import KeyRanges
 
 _LOG = logging.getLogger(__name__)
 
