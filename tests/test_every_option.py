@@ -20,7 +20,7 @@ from paimon_spark.options import Option, OptionKind, Refusal, Scope, Stage, refu
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.type_parser import parse_type
-from paimon_spark.table.catalog_options import check_catalog_options
+from paimon_spark.table.filesystem_catalog import check_catalog_options
 from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.support import check_readable, check_writable

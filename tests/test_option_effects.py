@@ -35,7 +35,7 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.table.catalog_options import check_catalog_options
+from paimon_spark.table.filesystem_catalog import check_catalog_options
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

@@ -15,7 +15,7 @@ from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError, PaimonError, SchemaError, UnsupportedError, cut_methods
 from paimon_spark.metastore.opening import kind_of, root_of
 from paimon_spark.options import find_option, reaching_options, unknown_option_error
-from paimon_spark.options.keywords import column_names, option_keys
+from paimon_spark.options.registry import column_names, option_keys
 from paimon_spark.read.row_views import NAMED_VIEWS
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog

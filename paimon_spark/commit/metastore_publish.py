@@ -24,7 +24,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.table.partition_specs import data_root, partition_spec
+from paimon_spark.table.partitions import data_root, partition_spec
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:

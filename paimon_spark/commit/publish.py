@@ -11,13 +11,16 @@ Whether one snapshot is built on another one: it has the files of that one, but 
 A commit looks after its publication whether the snapshot before it is still there, and withdraws its own if that was
 rolled back; then it names its snapshot in LATEST. So a snapshot that LATEST does not name yet may be withdrawn, and
 whatever follows it would bring back what was rolled back.
+
+Whoever keeps rows of tables in this process hears when a table has other rows. Runs on the driver.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +39,6 @@ from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.storage.store_errors import FINAL_ERRNOS
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:
     from paimon_spark.commit.settings import Retries
@@ -49,6 +51,7 @@ LONGEST_UNCLEAR_SECONDS: Final = 30
 _UNCERTAIN_SECONDS: Final = 0.3
 _DOUBTFUL_SECONDS: Final = 5.0
 _FEW_FILES: Final = 50_000
+_LOG = logging.getLogger(__name__)
 
 
 class Publication(Enum):
@@ -99,7 +102,7 @@ def publish_snapshot(
         return outcome
     if not publish_by_server(table, server, snapshot, retries, follows=follows, files=files):
         return Publication.TAKEN
-    changed(table)
+    tell_watchers(table)
     return Publication.DONE
 
 
@@ -179,7 +182,7 @@ def _publish_file(
         )
     with contextlib.suppress(Exception):  # published: the commit has taken place even if the hint cannot be written
         table.snapshots.announce(snapshot.id)
-    changed(table)
+    tell_watchers(table)
     return Publication.DONE
 
 
@@ -244,7 +247,7 @@ def publish_again(table: FileStoreTable, snapshot: Snapshot) -> None:
     """Put back a snapshot that was withdrawn although another one, which stays, was built on it."""
     with contextlib.suppress(Exception):  # its rows are the table's all the same; only the history lacks it
         table.file_io.create_exclusive(table.paths.snapshot_path(snapshot.id), snapshot.to_json().encode())
-        changed(table)
+        tell_watchers(table)
 
 
 def _is_given_up(retries: Retries, begun: float) -> bool:
@@ -349,3 +352,16 @@ def changes_only(table: FileStoreTable, snapshot: Snapshot, before: Snapshot, *,
 def name_at_any_level(entry: ManifestEntry) -> tuple[bytes, int, str]:
     """Name a file at whatever level: a rollback as the latest snapshot changes levels without an entry."""
     return entry.partition, entry.bucket, entry.file.file_name
+
+
+WATCHERS: Final[dict[Hashable, Callable[[FileStoreTable], None]]] = {}
+"""By who watches: it is informed of a table whose latest snapshot is another one, by this process."""
+
+
+def tell_watchers(table: FileStoreTable) -> None:
+    """Tell those who keep rows of a table that they are others; an error of theirs is logged, since it is done."""
+    for watcher in [*WATCHERS.values()]:
+        try:
+            watcher(table)
+        except Exception as error:  # noqa: BLE001 - what was committed stays committed
+            _LOG.warning("Rows of %s that are cached may be old: %s", table.path, error)

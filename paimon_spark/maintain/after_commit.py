@@ -34,7 +34,7 @@ from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.success_file import renewed_success_file
-from paimon_spark.table.partition_specs import data_root
+from paimon_spark.table.partitions import data_root
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:

@@ -3,6 +3,8 @@
 The definitions are in `options.csv`, one row an option, and in `refusals.csv`, the values that are refused. An empty
 cell means none. Defaults are written as a user writes a value (`128 mb`, `10 s`); `''` is the empty text. Several
 values of a cell have spaces between them. A key may have a free part: one per column, per index, or any ending.
+
+Options as keyword arguments: ``scan_tag_name`` is `scan.tag-name`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import csv
 import pkgutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -355,3 +357,48 @@ def _unknown_field_option(key: str, columns: Sequence[str]) -> OptionError:
         return unknown_option_error(key, (), columns)
     endings = ", ".join(option.removeprefix("fields.<field>.") for option in of_fields if "<field>" in option)
     return OptionError(f"Unknown option '{key}'. Options of a column are fields.<column>. and one of: {endings}.")
+
+
+_MARKS = str.maketrans("", "", ".-_")
+_OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
+
+
+def _comma_list(key: str, values: list[Any] | tuple[Any, ...]) -> str:
+    return ",".join(str(value) for value in values)
+
+
+def column_names(names: str | Sequence[str], other: str | Sequence[str] = ()) -> tuple[str, ...]:
+    """Return names of columns, which are given as a list or as a comma list.
+
+    Args:
+        names: the columns.
+        other: the same by another name of the argument.
+
+    Raises:
+        OptionError: both are given.
+    """
+    if names and other:
+        raise OptionError(f"{names!r} and {other!r} are given by two names of one argument: give one of the two")
+    names = names or other
+    if not isinstance(names, str):
+        return tuple(names)
+    return tuple(name.strip() for name in names.split(",")) if names.strip() else ()
+
+
+def option_keys(
+    options: Mapping[str, Any], list_text: Callable[[str, list[Any] | tuple[Any, ...]], str] = _comma_list
+) -> dict[str, str]:
+    """Return options by their keys, as texts; those that are None are left out.
+
+    Args:
+        options: by keyword or key.
+        list_text: the text of an option that is given as a list: a comma list when not given.
+    """
+    keys = {name: _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name) for name in options}
+    return {keys[name]: _text(keys[name], value, list_text) for name, value in options.items() if value is not None}
+
+
+def _text(key: str, value: Any, list_text: Callable[[str, list[Any] | tuple[Any, ...]], str]) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return list_text(key, value) if isinstance(value, list | tuple) else str(value)

@@ -138,7 +138,7 @@ def register_catalog(spark: SparkSession, name: str, warehouse: str, *, parser: 
         OptionError: an option is unknown, or is one of tables; arguments are in the wrong order.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """
-    from paimon_spark.table.catalog_options import check_catalog_options
+    from paimon_spark.table.filesystem_catalog import check_catalog_options
 
     check_session(spark, "register_catalog(spark, 'paimon', warehouse=…)")
     if name == "spark_catalog":

@@ -7,12 +7,17 @@ names, in the order of the manifests.
 Manifests by the row ids of their files, in tables where the rows of each file follow each other (data evolution).
 
 Reading many small files of one table: several at once from a remote store, and decoded together.
+
+What planning a scan looked at, for whoever shows it (Java: ``ScanMetrics``, ``ScanStats``).
 """
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice, tee
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,7 +47,7 @@ from paimon_spark.table.metadata_checks import (
     checked_rows,
     may_repeat,
 )
-from paimon_spark.table.scan_metrics import note_manifests
+from paimon_spark.table.scoped_value import ScopedValue
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -489,3 +494,36 @@ def _decode_some(
     decoded = iter(decode([(path, data) for path, data in files if data is not None]))
     for _, data in files:
         yield None if data is None else next(decoded)
+
+
+@dataclass(eq=False)
+class ScanMetrics:
+    """Sums over the snapshots that were looked at."""
+
+    millis: int = 0
+    manifests: int = 0
+    """Manifests that were read."""
+    live_files: int = 0
+    """Data files of the snapshots, those included that were left out."""
+
+
+_METRICS: ScopedValue[ScanMetrics] = ScopedValue("paimon_scan_metrics")
+
+
+@contextlib.contextmanager
+def measured_scan() -> Iterator[ScanMetrics]:
+    """Measure the planning inside."""
+    metrics, begun = ScanMetrics(), time.monotonic()
+    try:
+        with _METRICS.bound_to(metrics):
+            yield metrics
+    finally:
+        metrics.millis = round((time.monotonic() - begun) * 1000)
+
+
+def note_manifests(listed: Sequence[ManifestFileMeta], read: int) -> None:
+    """Note the manifests of a snapshot, and how many of them are read."""
+    metrics = _METRICS.get()
+    if metrics is not None:
+        metrics.manifests += read
+        metrics.live_files += sum(each.num_added_files - each.num_deleted_files for each in listed)

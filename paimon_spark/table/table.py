@@ -34,7 +34,6 @@ from paimon_spark.storage.described_files import OPTION as DESCRIPTOR_PATHS
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.table.adopted_schema import check_adopted
-from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.catalog_cache import CatalogCache, kept
 from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
@@ -49,9 +48,9 @@ from paimon_spark.table.paths import (
     parse_table_path,
     refuse_system_database,
 )
+from paimon_spark.table.ref_store import BranchStore, TagStore
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import SnapshotStore
-from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot

@@ -16,7 +16,7 @@ from paimon_spark.spec.file_names import POSTPONE_BUCKET, index_file_names
 from paimon_spark.spec.hashing import encode_hash_index
 from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.table.data_layout import DataLayout
-from paimon_spark.table.partition_times import check_partition_time
+from paimon_spark.table.partitions import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter, CompanionFiles
 from paimon_spark.write.bucket_assignment import AssignedKeys, hash_loader
 from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog

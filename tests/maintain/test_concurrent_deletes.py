@@ -20,10 +20,9 @@ from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.maintain.refs import branches, fast_forward, rollback, tags
 from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.table.branch_store import BranchStore
+from paimon_spark.table.ref_store import BranchStore, TagStore
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.table import FileStoreTable, load_table
-from paimon_spark.table.tag_store import TagStore
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files
 

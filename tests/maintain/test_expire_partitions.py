@@ -12,7 +12,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.expire.partitions import expire_partitions
-from paimon_spark.table.partition_times import partition_time
+from paimon_spark.table.partitions import partition_time
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows

@@ -30,8 +30,7 @@ from paimon_spark.maintain.row_level import delete_partitions
 from paimon_spark.metastore.hive import HiveHome, HiveMetastore
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.table.catalog_options import check_catalog_options
-from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog, check_catalog_options
 from paimon_spark.table.metastore_catalog import MetastoreCatalog, open_catalog
 from paimon_spark.table.new_schema import undo_create
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RemoveOption, SetOption

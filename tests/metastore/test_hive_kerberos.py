@@ -20,7 +20,7 @@ from paimon_spark.metastore.hive import HiveMetastore
 from paimon_spark.metastore.hive_client import HiveClient, HiveGoneError, address_of, settings_of
 from paimon_spark.metastore.hive_sasl import HiveLoginError
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.table.catalog_options import check_catalog_options
+from paimon_spark.table.filesystem_catalog import check_catalog_options
 from paimon_spark.table.metastore_catalog import MetastoreCatalog, open_catalog
 from tests.support.connect_server import connect_server
 from tests.support.hive_server import HiveProxy, HiveServer, hive_proxy, hive_server

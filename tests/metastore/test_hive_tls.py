@@ -13,7 +13,7 @@ from conftest import absent
 from paimon_spark.errors import OptionError
 from paimon_spark.metastore import hive_client
 from paimon_spark.metastore.hive_client import HiveClient, HiveGoneError, address_of, settings_of
-from paimon_spark.table.catalog_options import check_catalog_options
+from paimon_spark.table.filesystem_catalog import check_catalog_options
 from paimon_spark.table.metastore_catalog import open_catalog
 from tests.support.hive_server import HiveServer, hive_server
 from tests.support.kerberos import REALM, own_kdc

@@ -15,8 +15,7 @@ from paimon_spark.metastore.database import parse_address
 from paimon_spark.options import reaching_options
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import LocalFileIO
-from paimon_spark.table.catalog_options import check_catalog_options
-from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog, check_catalog_options
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.new_schema import undo_create
 from paimon_spark.table.schema_change import SetOption

@@ -39,8 +39,7 @@ from paimon_spark.options import reaching_options
 from paimon_spark.spec.data_types import BigIntType, IntType, VarCharType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table import catalog_cache
-from paimon_spark.table.catalog_options import check_catalog_options
-from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog, check_catalog_options
 from paimon_spark.table.metastore_catalog import ServedCatalog, open_catalog
 from paimon_spark.table.schema_change import (
     AddColumn,

@@ -15,8 +15,7 @@ from paimon_spark.errors import CommitError, OptionError, PaimonError, TableNotF
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table import catalog_cache
-from paimon_spark.table.catalog_options import check_catalog_options
-from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog, check_catalog_options
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import AddColumn
 from paimon_spark.table.schema_evolution import alter_table

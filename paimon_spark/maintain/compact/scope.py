@@ -22,7 +22,7 @@ from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.deletion_vectors import vectors_of
-from paimon_spark.table.partition_times import time_of_partition
+from paimon_spark.table.partitions import time_of_partition
 
 if TYPE_CHECKING:
     import numpy.typing as npt

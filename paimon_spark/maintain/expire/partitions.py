@@ -17,7 +17,7 @@ from paimon_spark.commit.file_store_commit import BATCH, OverwriteSpec, commit
 from paimon_spark.errors import OptionError
 from paimon_spark.options import OPTIONS
 from paimon_spark.table.data_layout import DataLayout
-from paimon_spark.table.partition_times import partition_texts, time_of_partition
+from paimon_spark.table.partitions import partition_texts, time_of_partition
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns

@@ -20,9 +20,9 @@ from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.manifest import FileChange, FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
+from paimon_spark.table.ref_store import TagStore
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.snapshot_store import SnapshotStore
-from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import RecordedFile

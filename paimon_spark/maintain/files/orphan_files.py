@@ -42,9 +42,9 @@ from paimon_spark.storage.blob_references import decode_references
 from paimon_spark.storage.confinement import why_not_own
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.ref_store import TagStore
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import ROLLED_BACK, SnapshotStore
-from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
     import numpy.typing as npt

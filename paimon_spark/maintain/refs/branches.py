@@ -17,9 +17,9 @@ from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.tags import create_tag, snapshot_to_tag
 from paimon_spark.spec.json_text import flat_json
-from paimon_spark.table.branch_store import check_new_branch_name
 from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.ref_store import check_new_branch_name
 from paimon_spark.table.schema_store import SchemaStore
 
 if TYPE_CHECKING:

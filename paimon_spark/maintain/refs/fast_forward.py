@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.iceberg_metadata import republish_iceberg
+from paimon_spark.commit.publish import tell_watchers
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
@@ -24,10 +25,9 @@ from paimon_spark.maintain.refs.rollback import delete_later, forget_changelogs
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
 from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.ref_store import TagStore
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import SnapshotStore
-from paimon_spark.table.tag_store import TagStore
-from paimon_spark.table.watchers import changed
 from paimon_spark.write.message import CommitMessage
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
         if data is not None and data != ours.read(ours.paths.tag_path(tag)):
             ours.io.write_bytes(ours.paths.tag_path(tag), data, overwrite=True)
     forget(table.path)
-    changed(table)
+    tell_watchers(table)
     republish_iceberg(table)
     return their_ids[-1]
 
@@ -122,7 +122,7 @@ def _forward_by_server(table: FileStoreTable, server: TableServer, name: str) ->
         raise PaimonError(f"Cannot fast forward branch {name}, because it does not have a snapshot.")
     server.fast_forward(name)
     forget(table.path)
-    changed(table)
+    tell_watchers(table)
     republish_iceberg(table)
     latest = server.latest("")
     return 0 if latest is None else latest.id

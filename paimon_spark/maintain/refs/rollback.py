@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.iceberg_metadata import refresh_iceberg, republish_iceberg
 from paimon_spark.commit.metadata_commit import WholeState, commit_state
-from paimon_spark.commit.publish import changes_only, name_at_any_level
+from paimon_spark.commit.publish import changes_only, name_at_any_level, tell_watchers
 from paimon_spark.errors import (
     CatalogServerError,
     CommitConflictError,
@@ -30,7 +30,6 @@ from paimon_spark.maintain.refs.tags import create_due_tags, delete_tag
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.time_travel import count_until, time_text
-from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +155,7 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot, *, tag: str |
     later = [name for name, tag in table.tags.list().items() if tag.snapshot.id > kept.id]
     left = [name for name in later if not io.delete_quietly(paths.tag_path(name))]
     latest = max(table.snapshots.ids(), default=None)
-    changed(table)
+    tell_watchers(table)
     republish_iceberg(table)
     if left:
         raise CommitError(
@@ -187,7 +186,7 @@ def _go_back_by_server(
                 f"Rollback {what} doesn't exist: the table's server does not have it."
             ) from None
         raise CommitError(f"Table {server.address} is not rolled back to snapshot {kept.id}: {error}") from error
-    changed(table)
+    tell_watchers(table)
     republish_iceberg(table)
     return Rollback(previous, kept.id)
 

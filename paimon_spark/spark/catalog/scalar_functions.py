@@ -28,7 +28,7 @@ from paimon_spark.spark.sql.row_functions import FUNCTIONS, REFUSED, Call, RowFu
 from paimon_spark.spec.function import Function
 from paimon_spark.table.catalog_views import find_function, functions_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
-from paimon_spark.table.partition_times import largest_partition
+from paimon_spark.table.partitions import largest_partition
 
 MAX_PT = "max_pt"
 _MAX_PT_USAGE = "max_pt('db.t'): the largest value of the table's first partition column that has rows, as text."

@@ -32,7 +32,7 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.sql_text import short_filter_text
-from paimon_spark.table.scan_metrics import ScanMetrics, measured_scan
+from paimon_spark.table.manifest_store import ScanMetrics, measured_scan
 from paimon_spark.table.support import check_readable
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from paimon_spark.commit.publish import WATCHERS
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.catalog.row_write import rows_of_plan
 from paimon_spark.spark.hooks import java_rules
@@ -24,7 +25,6 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of
 from paimon_spark.spark.jvm.spark_errors import MISFITS
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.session.rows_at_hand import FINDERS
-from paimon_spark.table.watchers import WATCHERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

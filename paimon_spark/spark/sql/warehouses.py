@@ -23,12 +23,12 @@ from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.store_options import store_of
 from paimon_spark.table import paths
 from paimon_spark.table.catalog_cache import CatalogCache
-from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import (
     DEFAULT_DATABASE,
     SYSTEM_DATABASE,
     SYSTEM_DATABASE_TABLES,
     FilesystemCatalog,
+    check_catalog_options,
 )
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.paths import is_path_name, is_plain_name

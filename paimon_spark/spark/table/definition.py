@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import DataType, StructType
 
 from paimon_spark.errors import OptionError, SchemaChangeError, UnsupportedError
-from paimon_spark.options.keywords import column_names
+from paimon_spark.options.registry import column_names
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import check_default_column, column_of, option_key

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, UnsupportedError, cut_methods
 from paimon_spark.options import find_option, unknown_option_error
-from paimon_spark.options.keywords import option_keys as keyword_options
+from paimon_spark.options.registry import option_keys as keyword_options
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError
-from paimon_spark.options.keywords import column_names
+from paimon_spark.options.registry import column_names
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path, refuse_older_state

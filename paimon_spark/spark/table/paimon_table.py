@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType, StructType
 from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import CommitError, OptionError, SchemaError
 from paimon_spark.options import reaching_options
-from paimon_spark.options.keywords import column_names
+from paimon_spark.options.registry import column_names
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
 from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_as_is, write_shuffled

@@ -20,8 +20,8 @@ from paimon_spark.maintain.files import repairs
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.maintain.refs.tags import moment
-from paimon_spark.options.keywords import column_names
 from paimon_spark.options.option import parse_duration
+from paimon_spark.options.registry import column_names
 from paimon_spark.spark.jobs.analyze import analyze
 from paimon_spark.spark.jobs.compact_job import compactable, executor_of, is_full, rewrite_indexes
 from paimon_spark.spark.jobs.copy_job import copy_table

@@ -1,13 +1,9 @@
 """Partitions as texts by column, the time that each stands for, and the largest one.
 
-Equals Java's use of ``PartitionTimeExtractor`` when partitions expire and when they are written.
-
-The largest partition of a table: what the function ``max_pt`` gives.
-
-The time that partition values stand for, by a pattern and Java's date-time formats.
-
-Must equal Java's ``PartitionTimeExtractor`` (options ``partition.timestamp-pattern`` and
-``partition.timestamp-formatter``).
+The texts are those of directories and metastores (Java: ``InternalRowPartitionComputer``). Times equal Java's use of
+``PartitionTimeExtractor`` when partitions expire and when they are written: the pattern and the date-time formats of
+the options ``partition.timestamp-pattern`` and ``partition.timestamp-formatter``. The largest partition is what the
+function ``max_pt`` gives.
 """
 
 from __future__ import annotations
@@ -26,6 +22,32 @@ from paimon_spark.table.data_layout import DataLayout
 if TYPE_CHECKING:
     from paimon_spark.options import CoreOptions
     from paimon_spark.table.table import FileStoreTable
+
+
+def partition_spec(table: FileStoreTable, partition: bytes) -> dict[str, str]:
+    """The values of a partition by column, before they are escaped."""
+    layout = DataLayout.of(table.schema)
+    values = zip(layout.partition_keys, layout.partition_values(partition), layout.partition_types, strict=True)
+    return {
+        key: partition_value_text(
+            value, data_type, legacy=layout.legacy_partition_name, default_name=layout.default_partition_name
+        )
+        for key, value, data_type in values
+    }
+
+
+def live_partition_specs(table: FileStoreTable) -> list[dict[str, str]]:
+    """The partitions that have files in the latest snapshot."""
+    latest = table.snapshots.latest_to_follow()
+    found = () if latest is None else table.manifests.live_columns(latest, statistics=False).partitions
+    return [partition_spec(table, each) for each in dict.fromkeys(found)]
+
+
+def data_root(table: FileStoreTable) -> str:
+    """The directory in which those of the partitions are."""
+    inside = DataLayout.of(table.schema).data_directory
+    return f"{table.path}/{inside}" if inside else table.path
+
 
 _PATTERN = OPTIONS["partition.timestamp-pattern"]
 _FORMATTER = OPTIONS["partition.timestamp-formatter"]
