@@ -65,8 +65,7 @@ def register(spark: SparkSession) -> None:
     activate(spark)
     if is_connect(spark):
         from paimon_spark.spark.pushdown.connect_loads import install_connect_loads
-        from paimon_spark.spark.pushdown.explain import install_explain
-        from paimon_spark.spark.pushdown.loads import install_push_down
+        from paimon_spark.spark.pushdown.loads import install_explain, install_push_down
         from paimon_spark.spark.session.connect_views import install_views
         from paimon_spark.spark.source.connect_streams import install_connect_streams  # needs the extra `connect`
 

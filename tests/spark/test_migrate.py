@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark import DataError, OptionError, PaimonError, PaimonTable, SchemaError
 from paimon_spark.maintain.migrate import take_over
-from paimon_spark.spark.jobs import migrate_job
+from paimon_spark.spark.jobs import copies
 from tests.support.warehouses import FRONTS, Run, run_by, session_of
 
 pytestmark = pytest.mark.spark
@@ -130,8 +130,8 @@ def test_a_failure_leaves_the_source_as_it_was(
             PaimonTable.migrate(session, str(source), str(target), parallelism=1)
     assert (files(source), target.exists()) == (before, False)
     with monkeypatch.context() as patch:
-        patch.setattr(migrate_job, "footers_that_fit", lambda *_, **__: None)
-        patch.setattr(migrate_job, "undo_create", lambda *_: None)
+        patch.setattr(copies, "footers_that_fit", lambda *_, **__: None)
+        patch.setattr(copies, "undo_create", lambda *_: None)
         PaimonTable.migrate(session, str(source), str(target), delete_origin=False)
     assert files(source) == before
     with pytest.raises(SchemaError, match="is a Paimon table already"):

@@ -14,8 +14,8 @@ from pyspark.sql.types import IntegerType, StringType, StructType
 
 from paimon_spark.errors import SchemaError
 from paimon_spark.maintain.migrate.take_over import list_source
-from paimon_spark.spark.jobs.migrate_job import MigrationSource
-from paimon_spark.spark.jobs.migrate_job import migrate as migrate_source
+from paimon_spark.spark.jobs.copies import MigrationSource
+from paimon_spark.spark.jobs.copies import migrate as migrate_source
 from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import load_table, table_exists
 from tests.support.history import rows

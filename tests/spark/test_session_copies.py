@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark.spark import register_catalog
-from paimon_spark.spark.hooks import install_catalog, session_contents
-from paimon_spark.spark.hooks.install import FORMAT_HOOKS
-from paimon_spark.spark.hooks.session_contents import CloneFollower, clone_follower
+from paimon_spark.spark.hooks import install, install_catalog
+from paimon_spark.spark.hooks.install import FORMAT_HOOKS, CloneFollower, clone_follower
 from paimon_spark.spark.jvm import features
 from paimon_spark.spark.jvm.gateway import Gateway, gateway_of
 from paimon_spark.spark.session.pyspark_members import java_session, java_state
@@ -79,13 +78,13 @@ def test_every_hook_is_put_into_a_clone_once(
     assert not str(follower.original.toString()).startswith(CloneFollower.__name__)
     assert list(follower.contents.catalogs) == CATALOGS
     put = list[str]()
-    plain = session_contents.install_feature
+    plain = install.install_feature
 
     def counting(gateway: Gateway, feature: features.Feature, hook: Any) -> bool:
         put.append(f"{hook.func.__name__} {hook.keywords}")
         return plain(gateway, feature, hook)
 
-    monkeypatch.setattr(session_contents, "install_feature", counting)
+    monkeypatch.setattr(install, "install_feature", counting)
     clone_of(session)
     hooks = {hook for _, hook in (*FORMAT_HOOKS, *install_catalog.HOOKS)}
     assert len(put) == len(set(put))

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from paimon_spark.spark.hooks.session_contents import clone_follower
+from paimon_spark.spark.hooks.install import clone_follower
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.register import preparations_of
 from paimon_spark.spark.session.pyspark_members import java_state

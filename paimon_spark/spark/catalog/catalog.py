@@ -1,7 +1,7 @@
 """Answers Spark's catalog interfaces for one warehouse: what is in it, and the tables that statements name.
 
 ``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `ddl`), ``ProcedureCatalog``
-(see `procedure_calls`) and ``FunctionCatalog`` (see `scalar_functions`). Called on the driver while Spark analyses a
+(see `procedure_calls`) and ``FunctionCatalog`` (see `sql_functions`). Called on the driver while Spark analyses a
 statement. Signatures differ between Spark versions (`docs/internals/spark.md` §5): overloads of one Java name arrive
 here as one method with a varying number of arguments.
 """
@@ -22,7 +22,7 @@ from paimon_spark.spark.catalog.loading import (
     load_catalog_table,
     session_options,
 )
-from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
+from paimon_spark.spark.catalog.sql_functions import FunctionCatalogProxy
 from paimon_spark.spark.catalog.system_table import GlobalTableProxy, SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.catalog.view import KEEPS_VIEWS, view_value

@@ -46,8 +46,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import DISTRIBUTED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
-from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, scala_seq
+from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, resolved_expressions, scala_seq
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.table_write import TaskRows

@@ -27,12 +27,11 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.catalog.loading import CHANGED, LoadedTable
 from paimon_spark.spark.catalog.native_scan import note_refusal
-from paimon_spark.spark.catalog.saved_table import SaveBuilderProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
 from paimon_spark.spark.catalog.stream import StreamedTableProxy
 from paimon_spark.spark.catalog.system_table import SystemScanBuilderProxy, SystemTableProxy
-from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.catalog.table import SaveBuilderProxy, TableProxy
 from paimon_spark.spark.columns.char_columns import is_char, padded_by_spark
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
@@ -44,8 +43,13 @@ from paimon_spark.spark.jvm.plan_tables import OPTIONS, TABLE, java_list, python
 from paimon_spark.spark.jvm.spark_errors import MISFITS
 from paimon_spark.spark.session.pyspark_members import java_frame, java_session, java_state
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
-from paimon_spark.spark.source.read_columns import find_field, match_columns, read_columns
-from paimon_spark.spark.source.source_options import read_request, row_condition
+from paimon_spark.spark.source.source_options import (
+    find_field,
+    match_columns,
+    read_columns,
+    read_request,
+    row_condition,
+)
 from paimon_spark.spark.source.stream_source import StreamSource
 from paimon_spark.spark.source.system_read import MetadataSource, metadata_source, row_view_of
 from paimon_spark.spark.source.table_read import opened_for

@@ -2,7 +2,7 @@
 
 Spark makes a relation of its Python source of a load, which reads every file and column through Python, and a write
 into that source of a save, which is not shuffled. A rule before the others, a Java class, finds
-these nodes and asks Python for ours: the relation of `catalog.frames`, the write of `catalog.saved_table`. It also
+these nodes and asks Python for ours: the relation of `catalog.frames`, the write of `catalog.table`. It also
 finds ``SELECT * FROM paimon.`/path` ``, with ``VERSION AS OF`` or without, in a session without a catalog of that name,
 and views of ``CREATE TEMPORARY VIEW … USING paimon``, which Spark makes of its Python source. A node that Python gives
 back as it came stays with Spark and the plain source.
@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import MissingFileError, PaimonError, StorageError
 from paimon_spark.spark.catalog.frames import read_relation, streaming_relation
-from paimon_spark.spark.catalog.saved_table import SavedTableProxy
+from paimon_spark.spark.catalog.table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy, named_text
-from paimon_spark.spark.jvm.plan_expressions import renamed
-from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, scala_seq
+from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, renamed, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, SessionSettings
-from paimon_spark.spark.source.shuffle_columns import shuffle_columns
 from paimon_spark.spark.source.source_options import refused_spark_table, write_request
-from paimon_spark.spark.source.write_target import opened_table
+from paimon_spark.spark.source.write_target import opened_table, shuffle_columns
 from paimon_spark.spark.sql.read_version import refuse_second_version
 from paimon_spark.table.paths import is_path_name
 

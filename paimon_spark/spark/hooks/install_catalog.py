@@ -11,13 +11,15 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.spark.catalog.catalog import CatalogProxy
 from paimon_spark.spark.hooks import java_rules
-from paimon_spark.spark.hooks.insert_columns import install_insert_columns
-from paimon_spark.spark.hooks.install import PLAN_HOOKS
+from paimon_spark.spark.hooks.install import PLAN_HOOKS, Contents, Hook, is_whole, put_into
 from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.row_level import install_row_level
-from paimon_spark.spark.hooks.session_contents import Contents, Hook, is_whole, put_into
 from paimon_spark.spark.hooks.table_functions import install_functions
-from paimon_spark.spark.hooks.widened_writes import install_widened_merges, install_widened_writes
+from paimon_spark.spark.hooks.write_columns import (
+    install_insert_columns,
+    install_widened_merges,
+    install_widened_writes,
+)
 from paimon_spark.spark.jvm import features
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import gateway_of

@@ -17,7 +17,7 @@
                         Spark's own ``RebalancePartitions`` (`distributed_rows`). Without it rows are clustered by
                         the columns of their keys: that is right, and leaves a file of every task in every bucket.
 `install_row_functions` Functions of the namespace ``sys`` become Spark's own before a query runs
-                        (`catalog.scalar_functions`).
+                        (`catalog.sql_functions`).
 `install_sql_functions` Calls of functions that a catalog keeps become Spark's own calls of functions of SQL
                         (`catalog.sql_functions`).
 `STREAM_COLUMNS`        Spark pushes neither columns nor filters down into a stream. In the plan of each batch the rule

@@ -15,8 +15,14 @@ from paimon_spark.spark.catalog.frames import tree_at
 from paimon_spark.spark.hooks.row_level_plans import Target
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
-from paimon_spark.spark.jvm.plan_tables import column_ids, java_list, python_object, scala_seq
+from paimon_spark.spark.jvm.plan_tables import (
+    aligned_inserts,
+    column_ids,
+    column_of,
+    java_list,
+    python_object,
+    scala_seq,
+)
 from paimon_spark.spark.sql.merge_pruning import Equality
 from paimon_spark.spark.sql.merge_strategy import (
     Action,

@@ -21,8 +21,7 @@ from paimon_spark.spark.catalog.partition_management import catalyst_row
 from paimon_spark.spark.columns.types import CHAR_METADATA
 from paimon_spark.spark.jobs.row_deletions import HIT
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.plan_expressions import aligned_assignments
-from paimon_spark.spark.jvm.plan_tables import OUTPUT, column_ids, java_list, scala_seq, with_field
+from paimon_spark.spark.jvm.plan_tables import OUTPUT, aligned_assignments, column_ids, java_list, scala_seq, with_field
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spec.data_types import CharType

@@ -17,9 +17,8 @@ from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.session.session_settings import settings_option
-from paimon_spark.spark.source.read_columns import read_columns
 from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader, cores_here
-from paimon_spark.spark.source.source_options import read_request
+from paimon_spark.spark.source.source_options import read_columns, read_request
 from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.storage.store_options import without_secrets
 

@@ -23,9 +23,8 @@ from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_as_is, write_shuffled
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.pyspark_members import batch_watermark, estimated_bytes, micro_batch_partitions
-from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import write_request
-from paimon_spark.spark.source.write_target import target_table
+from paimon_spark.spark.source.write_target import target_table, with_shuffle_columns
 from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.write.rows import map_columns
 

@@ -1,28 +1,58 @@
-"""Loads of Connect sessions: the snapshot that they read, and what the server's log alone would say of them.
+"""Which snapshot loads of Connect sessions read, and the temporary views made of them.
 
 A server plans each action anew, and keeps plans by their text: of two actions of one DataFrame the later one might read
 the older snapshot. So the client names the snapshot wherever it knows the table (its warehouse is registered, or its
 path is local and the server on this machine): for a load by a path when it is made, as on a classic session, for a
-table by its name when it is sent.
+table by its name when it is sent. What the log of the server alone would say of a load is said here.
+
+Temporary views follow the tables that they name, as those of classic sessions do. The server keeps a view as a plan,
+and the plan keeps the snapshot of its first action. So before a client sends a plan that names such a view it makes the
+view anew, where a table of it has a newer snapshot by now. It does so for the views that it has made itself, whose rows
+are of Paimon's tables alone. A load by a path stays on its snapshot, cached rows stay, and the columns are those of
+when the view was made.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.options.core_options import AT_SNAPSHOT, OPENED_AT
-from paimon_spark.spark.session.connect_messages import load_options, paimon_loads
+from paimon_spark.spark.session.connect_messages import (
+    READ,
+    RELATION_COMMON,
+    is_paimon_load,
+    load_options,
+    messages,
+    paimon_loads,
+)
+from paimon_spark.spark.session.connect_plans import rows_of_view, sent_plan
+from paimon_spark.spark.session.connect_views import (
+    GLOBAL,
+    KeptView,
+    State,
+    hash_of_view,
+    is_as_kept,
+    kept_views,
+    plan_of_view,
+    views_named,
+)
 from paimon_spark.spark.session.plain_methods import wrap_method
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_following, time_zone
-from paimon_spark.spark.source.source_options import read_request
-from paimon_spark.spark.sql.warehouses import is_registered_path
+from paimon_spark.spark.source.source_options import COLUMNS, read_request
+from paimon_spark.spark.sql.warehouses import analysis_error, is_registered_path
+from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.store_options import scheme_of
 from paimon_spark.table.table import load_table
 from paimon_spark.table.time_travel import is_in_future, named_time, time_text
@@ -112,3 +142,114 @@ def _warn(options: dict[str, str]) -> None:
             time_text(time_millis),
             request.path,
         )
+
+
+_LOST = "INCOMPATIBLE_COLUMN_CHANGES_AFTER_VIEW_WITH_PLAN_CREATION"
+_NEW_VIEW = re.compile(r"\s*(CREATE\s+(OR\s+REPLACE\s+)?(GLOBAL\s+)?TEMP|DROP\s+VIEW)", re.IGNORECASE)
+"""Statements that put an end to the view that they name."""
+_refreshing = threading.RLock()
+
+
+def refresh_views(relation: Any, client: Any, cached: set[int]) -> None:
+    """Make the temporary views anew that a plan names, where their tables have newer snapshots.
+
+    Args:
+        relation: the plan, a message of the protocol.
+        client: of the session.
+        cached: the ids of plans whose rows the server keeps.
+
+    Raises:
+        AnalysisException: a table has lost columns of a view.
+    """
+    for key in views_named(client, relation):
+        with _refreshing:
+            view = kept_views(client).get(key)
+            found = None if view is None else _newest(client, view, cached)
+            if view is None or found is None or found.states == view.states or not _may_refresh(client, key, view):
+                continue
+            if found.lost and not (relation.HasField("sql") and _NEW_VIEW.match(relation.sql.query)):
+                raise analysis_error(
+                    _LOST,
+                    f"View `{key}` was made of columns that its table has no more: {', '.join(found.lost)}. "
+                    "Make the view anew.",
+                )
+            with suppress(PySparkException):  # the query says what is wrong
+                _make_anew(client, key, view, found)
+
+
+def _may_refresh(client: Any, key: str, view: KeptView) -> bool:
+    """Whether the server has the view as it was made, and does not keep its rows."""
+    with suppress(PySparkException):  # a server that cannot say it
+        if not is_as_kept(client, key, view):
+            kept_views(client).pop(key, None)
+            return False
+        level = client._analyze(method="get_storage_level", relation=plan_of_view(key).plan(client)).storage_level
+        return not (level.useMemory or level.useDisk)
+    return False
+
+
+def _make_anew(client: Any, key: str, view: KeptView, newest: _Newest) -> None:
+    from pyspark.sql.connect.plan import CreateView
+
+    name, is_global = quoted_name(key.removeprefix(f"{GLOBAL}.")), key.startswith(f"{GLOBAL}.")
+    made = CreateView(sent_plan(newest.rows), name, is_global=is_global, replace=True)
+    client.execute_command(made.command(client))
+    kept_views(client)[key] = replace(view, hash=hash_of_view(client, key), states=newest.states)
+
+
+@dataclass(frozen=True)
+class _Newest:
+    """A view at the latest snapshots of its tables."""
+
+    rows: Any
+    """Its plan."""
+    states: Mapping[tuple[str, ...], State]
+    """Of its tables, by store, path and branch."""
+    lost: tuple[str, ...]
+    """Columns that its tables had when it was made."""
+
+
+def _newest(client: Any, view: KeptView, cached: set[int]) -> _Newest | None:
+    """The view at the latest snapshots; None for one that stays as it is."""
+    if view.takes_rows:
+        return None
+    from paimon_spark.spark.statements.query_trees import named_tables  # sqlglot, which `register` spares
+
+    pins: dict[tuple[str, ...], dict[str, str]] = {}
+    states: dict[tuple[str, ...], State] = {}
+    lost: list[str] = []
+
+    def pin(load: Any) -> bool:
+        if not is_paimon_load(load) or AT_SNAPSHOT in load.options or not may_pin(load, client):
+            return True
+        table = known_table(load)
+        if table is not None and not is_fixed(table):
+            key = table.place
+            if key not in pins:
+                pins[key] = pin_of(table)
+                states[key] = pins[key].get(AT_SNAPSHOT), table.schema.time_millis
+            load.options.update(pins[key])
+            if table.schema.time_millis > view.made_millis:
+                lost.extend(_keep_columns(load, table, view.made_millis))
+        return True
+
+    try:
+        rows = rows_of_view(view, pin, named_tables)
+    except (PaimonError, OSError):  # the query says what is wrong
+        return None
+    if rows is None or not states or any(read.is_streaming for read in messages(rows, READ)):
+        return None
+    if cached.intersection(common.plan_id for common in messages(view.relation, RELATION_COMMON)):
+        return None
+    return _Newest(rows, states, tuple(dict.fromkeys(lost)))
+
+
+def _keep_columns(load: Any, table: FileStoreTable, millis: int) -> list[str]:
+    """Let a load have the columns that its table had at a time; return those of them that are gone."""
+    older = [schema for schema in table.schemas.all() if schema.time_millis <= millis]
+    if not older or older[-1].field_names == table.schema.field_names:
+        return []
+    if COLUMNS not in load.options:
+        load.options[COLUMNS] = ", ".join(map(quoted_name, older[-1].field_names))
+    there = set(table.schema.field_names)
+    return [name for name in older[-1].field_names if name not in there]

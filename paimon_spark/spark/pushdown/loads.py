@@ -2,7 +2,8 @@
 
 Spark gives neither to a source in Python. What a filter says is still decided by Spark; the options `filter` and
 `columns` only spare reading what the plan does not use. A load gets them where this client knows the table: its
-warehouse is registered, or its path is local.
+warehouse is registered, or its path is local. ``DataFrame.explain`` shows them: what is read of each Paimon table
+stands behind the plan of Spark.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,12 +22,12 @@ from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.options.core_options import AT_SNAPSHOT
-from paimon_spark.spark.pushdown.connect_loads import is_fixed, known_table, may_pin, pin_of
-from paimon_spark.spark.pushdown.fresh_views import refresh_views
+from paimon_spark.spark.pushdown.connect_loads import is_fixed, known_table, may_pin, pin_of, refresh_views
 from paimon_spark.spark.session.connect_messages import (
     EXPRESSION_STRING,
     READ,
     RELATION,
+    SUBQUERY_ALIAS,
     UNRESOLVED_REGEX,
     UNRESOLVED_STAR,
     copied,
@@ -35,14 +36,18 @@ from paimon_spark.spark.session.connect_messages import (
     messages,
     paimon_loads,
 )
-from paimon_spark.spark.session.connect_plans import sent_plan
+from paimon_spark.spark.session.connect_plans import loads_of, sent_plan
 from paimon_spark.spark.session.plain_methods import plain, wrap_method
-from paimon_spark.spark.source.source_options import COLUMNS, FILTER
+from paimon_spark.spark.source.source_options import COLUMNS, FILTER, read_request
+from paimon_spark.spark.source.system_read import metadata_source
+from paimon_spark.spark.source.table_read import TableRead, scans_text
 from paimon_spark.spark.sql.read_version import at_version
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from paimon_spark.spark.pushdown.comparisons import Condition
     from paimon_spark.spark.statements.query_trees import Comparison
     from paimon_spark.spec.data_types import DataField
@@ -313,3 +318,58 @@ def _texts(message: Any) -> Iterator[str]:
                 yield part
             elif hasattr(part, "DESCRIPTOR"):
                 yield from _texts(part)
+
+
+def install_explain() -> None:
+    """Let DataFrames of Connect sessions say which files of Paimon tables they read."""
+    from pyspark.sql.connect.dataframe import DataFrame
+
+    wrap_method(DataFrame, "explain", _explain)
+
+
+def _explain(own: Callable[..., None]) -> Callable[..., None]:
+    def explain(self: Any, *given: Any, **named: Any) -> None:
+        __tracebackhide__ = True
+        own(self, *given, **named)
+        lines = _scans(self)
+        if lines:
+            print(scans_text(lines))
+
+    return explain
+
+
+def _scans(frame: DataFrame) -> list[str]:
+    """A line for each load of rows, once; of streams there is none."""
+    from paimon_spark.spark.statements.query_trees import named_tables  # sqlglot, which `register` spares
+
+    connected: Any = frame
+    client = connected.sparkSession.client
+    relation = copied(connected._plan.plan(client))
+    push_down(relation, client)
+    sent = type(connected)(sent_plan(relation), connected.sparkSession)
+    loads = list(filter(is_paimon_load, loads_of(sent, named_tables)))
+    if not loads or frame.isStreaming:
+        return []
+    names = _names(relation)
+    return list(dict.fromkeys(line for load in loads if (line := _line(load, names)) is not None))
+
+
+def _line(load: Any, names: Mapping[str, str]) -> str | None:
+    """What is read of a table, under its name if the plan has one; None for a system table."""
+    try:
+        request = read_request(load_options(load))
+        if metadata_source(request) is not None:
+            return None
+        return f"{names.get(request.path, request.path)} {TableRead.of(request).describe()}"
+    except (PaimonError, OSError) as error:  # a store that only the server reaches, say
+        return f"{load_options(load).get('path')} (this client cannot plan it: {error})"
+
+
+def _names(relation: Any) -> dict[str, str]:
+    """The names of tables that ``spark.table`` was given, by their paths."""
+    named = {}
+    for one in messages(relation, SUBQUERY_ALIAS):
+        if one.qualifier and one.input.HasField("read"):
+            path = load_options(one.input.read.data_source).get("path", "")
+            named[path] = ".".join((*one.qualifier, one.alias))
+    return named

@@ -28,8 +28,7 @@ from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, spark_struct, to_spark_struct
 from paimon_spark.spark.session.cut_frames import told_by_worker
 from paimon_spark.spark.session.session_settings import OF_STREAM
-from paimon_spark.spark.source.read_columns import read_columns
-from paimon_spark.spark.source.source_options import read_request, write_request
+from paimon_spark.spark.source.source_options import read_columns, read_request, write_request
 from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
 from paimon_spark.spark.source.stream_source import PlannedStream, StreamSource
 from paimon_spark.spark.source.system_read import metadata_reader, metadata_source

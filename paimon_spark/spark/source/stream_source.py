@@ -17,9 +17,8 @@ from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
 from paimon_spark.read.stream_split import stream_read
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.session.session_settings import time_zone
-from paimon_spark.spark.source.read_columns import match_columns, read_columns
 from paimon_spark.spark.source.reader import PaimonReader, cores_here, pack_groups
-from paimon_spark.spark.source.source_options import row_condition
+from paimon_spark.spark.source.source_options import match_columns, read_columns, row_condition
 from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.spec.schema_validation import check_streamed_overwrites
 from paimon_spark.table.support import check_readable

@@ -13,8 +13,7 @@ from paimon_spark.metastore.opening import root_of
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.source.read_columns import match_columns
-from paimon_spark.spark.source.source_options import row_condition
+from paimon_spark.spark.source.source_options import match_columns, row_condition
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.predicate import evaluate
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE

@@ -10,9 +10,8 @@ from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, prune
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan, describe_source
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spark.source.read_columns import match_columns, read_columns
 from paimon_spark.spark.source.reader import PaimonReader, cores_here
-from paimon_spark.spark.source.source_options import row_condition
+from paimon_spark.spark.source.source_options import match_columns, read_columns, row_condition
 from paimon_spark.spark.source.system_read import row_view_of
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.sql_text import short_filter_text

@@ -13,14 +13,13 @@ from paimon_spark.errors import CommitError, OptionError, SchemaError
 from paimon_spark.options import reaching_options
 from paimon_spark.options.registry import column_names
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
-from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
+from paimon_spark.spark.jobs.copies import directory_source, migrate, table_source
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_as_is, write_shuffled
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate, check_session
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.session.typed_errors import class_named
-from paimon_spark.spark.source.shuffle_columns import with_shuffle_columns
 from paimon_spark.spark.source.source_options import (
     REPORT_TO,
     read_request,
@@ -28,7 +27,7 @@ from paimon_spark.spark.source.source_options import (
     table_path,
     write_request,
 )
-from paimon_spark.spark.source.write_target import check_frame, overwrite_of, target_table
+from paimon_spark.spark.source.write_target import check_frame, overwrite_of, target_table, with_shuffle_columns
 from paimon_spark.spark.sql.warehouses import named_table, unknown_table
 from paimon_spark.spark.table.definition import Definition
 from paimon_spark.spark.table.familiar_words import FamiliarWords

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spark.jobs.copy_job import copy_table
-from paimon_spark.spark.jobs.migrate_job import (
+from paimon_spark.spark.jobs.copies import (
     SOURCE_TYPES,
+    copy_table,
     directory_source,
     migrate,
     migrate_database,

@@ -1,6 +1,7 @@
-"""Migration: a directory of files, or a table of Spark's own catalog, becomes a Paimon table.
+"""Spark jobs that copy the files of a table, and that migrate a directory of files, or a table of another catalog.
 
-Parquet and ORC files that the table can read as they are become its files; otherwise Spark writes the rows.
+A copy of few files is made on the driver. In a migration, Parquet and ORC files that the table can read as they are
+become its files; otherwise Spark writes the rows.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 
 from paimon_spark.errors import CommitStateUnknownError, OptionError, PaimonError, SchemaError, UnsupportedError
+from paimon_spark.maintain.copy_table import FileCopy, copy_file, copy_here
+from paimon_spark.maintain.copy_table import copy_table as copy_by
 from paimon_spark.maintain.migrate.take_over import (
     FORMATS,
     HIVE_NULL,
@@ -25,6 +29,7 @@ from paimon_spark.maintain.migrate.take_over import (
     take_over,
 )
 from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spark.jobs.compact_job import fits_driver, in_tasks
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.storage.file_io import FileIO
@@ -35,9 +40,44 @@ from paimon_spark.table.table import create_table, load_table, table_exists
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable
+
+
+def copy_table(
+    spark: SparkSession,
+    source: FileStoreTable,
+    path: str,
+    options: Mapping[str, str],
+    partitions: Predicate | None = None,
+) -> FileStoreTable:
+    """Copy the latest snapshot of a table; see `maintain.copy_table`.
+
+    Args:
+        spark: a classic or a Connect session.
+        source: the branch that is copied.
+        path: the target's directory.
+        options: of the target's store.
+        partitions: a condition over partition columns; all rows when not given.
+    """
+    return copy_by(source, path, options, partitions, execute=partial(_execute, spark))
+
+
+def _execute(spark: SparkSession, source: FileStoreTable, target: FileStoreTable, copies: Sequence[FileCopy]) -> None:
+    if fits_driver(spark, copies):
+        copy_here(source, target, copies)
+        return
+    _, errors = in_tasks(spark, target, copies, partial(_copy, source))
+    if errors:
+        raise errors[0]
+
+
+def _copy(source: FileStoreTable, target: FileStoreTable, copy: FileCopy) -> None:
+    """Copy one file. Runs in tasks."""
+    copy_file(source.file_io, target.file_io, copy)
+
 
 _LOG = logging.getLogger(__name__)
 SOURCE_TYPES = ("parquet", "orc", "csv", "json", "hive")

@@ -1,16 +1,22 @@
-"""Option `write.merge-schema` of writes and of MERGE by the catalog: columns that the table lacks are added to it.
+"""Writes and MERGE by the catalog whose columns are not those of the table: some are added to it, or are filled in.
 
-Spark refuses rows with more columns than their table before it asks the table. So a rule, a Java class, gives Python a
-write by name (``INSERT INTO … BY NAME``, ``writeTo``, ``saveAsTable``) before Spark compares columns, where the write
-or the session sets the option. Python gives it a table that has those columns already. They are added to the real one
-when the write is planned, so EXPLAIN changes nothing. Fields that STRUCTs of the rows lack become null. Writes by
-position never add columns, as in the official connector.
+Option `write.merge-schema` adds columns that the table lacks. Spark refuses rows with more columns than their table
+before it asks the table. So a rule, a Java class, gives Python a write by name (``INSERT INTO … BY NAME``, ``writeTo``,
+``saveAsTable``) before Spark compares columns, where the write or the session sets the option. Python gives it a table
+that has those columns already. They are added to the real one when the write is planned, so EXPLAIN changes nothing.
+Fields that STRUCTs of the rows lack become null. Writes by position never add columns, as in the official connector.
 
 So it is for MERGE WITH SCHEMA EVOLUTION, and for the option with MERGE. Spark resolves ``UPDATE SET *`` and ``INSERT
 *`` by the columns of the target, and refuses assignments to columns that it lacks. So a rule, a Java class, gives
 Python a MERGE before names are resolved. Python gives it a target that has the columns already, and tells the stars by
 the columns of the source. They are added to the table when the statement runs. Equals Java's
 ``MergeSchemaEvolutionHelper``.
+
+Columns that a write leaves out are filled in on Spark 4.0, which does not do it in V2 tables; later versions do. The
+analysed statement is completed: the columns are added to its query, with their defaults, and to its column list where
+it has one. Two lists of the analyser's rules get a rule more, a Java class; Python is asked about writes by name only.
+An INSERT is looked at when its query and its table are known, before Spark makes a write of it; what DataFrame writers
+make is a write already, so it is looked at before Spark resolves it.
 """
 
 from __future__ import annotations
@@ -27,13 +33,14 @@ from paimon_spark.spark.catalog.loading import LoadedTable, all_settings, load_c
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.merge_schema import typed_columns, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
-from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import (
     analyzed,
     catalog_ident,
+    catalog_table,
     is_proxy,
     java_list,
     java_map,
@@ -42,11 +49,12 @@ from paimon_spark.spark.jvm.plan_tables import (
     scala_seq,
 )
 from paimon_spark.spark.jvm.rules import add_rule
-from paimon_spark.spark.jvm.spark_errors import JavaCallError
+from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError
 from paimon_spark.spark.session.session_options import MERGE_KEYS, MERGE_SCHEMA, SAME_AS, as_paimon_options, merge_rules
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.schema_merge import MergeRules
+from paimon_spark.spec.sql_text import quoted_name
 
 _ALIAS = next(key for key, same in SAME_AS.items() if same == MERGE_SCHEMA)
 KEYS = (*MERGE_KEYS, _ALIAS)
@@ -280,3 +288,71 @@ def _assigned_names(action: Any) -> Sequence[str]:
     keys = [assignment.key() for assignment in java_list(action.assignments())]
     plain = [key for key in keys if key.getClass().getSimpleName() == "UnresolvedAttribute"]
     return [str(key.nameParts().last()) for key in plain]
+
+
+"""Before relations are resolved, and at the end of each round in which they are."""
+
+
+def install_insert_columns(gateway: Gateway, state: JavaObject) -> None:
+    """Let writes of a session leave out columns. Does nothing where Spark can, or when done."""
+    if features.LEFT_OUT_COLUMNS.is_for(features.spark_version(gateway)):
+        proxy = (FUNCTION, InsertProxy(gateway, state))
+        add_rule(gateway, state, _RULES, "PaimonLeftOutColumns", proxy)
+
+
+class InsertProxy(SessionProxy):
+    """Completes the columns of a write into one of our tables; answers ``java.util.function.Function``."""
+
+    def apply(self, statement: JavaObject) -> JavaObject:
+        """Return the statement with all columns, or unchanged; then Spark raises its error."""
+        try:
+            return self._completed(statement)
+        except CALL_ERRORS:  # there is no such table, say
+            return statement
+
+    def _completed(self, statement: JavaObject) -> JavaObject:
+        insert = statement.getClass().getSimpleName() == "InsertIntoStatement"
+        table = self._table(statement.table())
+        partition = java_map(statement.partitionSpec()) if insert else {}
+        if table is None or any(value.isEmpty() for value in partition.values()):
+            return statement
+        listed = [str(name) for name in java_list(statement.userSpecifiedCols())] if insert else []
+        given = listed or self._names(statement.query())
+        known = {name.lower() for name in (*given, *partition)}
+        missing = [column for column in table.columns() if column.name().lower() not in known]
+        values = [_default_of(column) for column in missing]
+        if not missing or None in values:
+            return statement
+        items = [f"{value} AS {quoted_name(column.name())}" for value, column in zip(values, missing, strict=True)]
+        select = self.state.sqlParser().parsePlan(f"SELECT *, {', '.join(items)} FROM rows")
+        query = select.withNewChildren(scala_seq(self.gateway, [statement.query()]))
+        if not insert:
+            return statement.withNewQuery(query)
+        return statement.copy(
+            statement.table(),
+            statement.partitionSpec(),
+            scala_seq(self.gateway, [*listed, *(column.name() for column in missing)] if listed else []),
+            query,
+            statement.overwrite(),
+            statement.ifPartitionNotExists(),
+            statement.byName(),
+        )
+
+    def _names(self, query: JavaObject) -> list[str]:
+        """Return the columns of a query, which DataFrame writers pass before its analysis."""
+        return [str(column.name()) for column in java_list(analyzed(self.gateway, self.state, query).output())]
+
+    def _table(self, relation: JavaObject) -> JavaObject | None:
+        """Return the table of a relation, if the table is written in Python."""
+        if relation.getClass().getSimpleName() != "DataSourceV2Relation":
+            return catalog_table(self.gateway, self.state, relation)
+        table = relation.table()
+        return table if is_proxy(self.gateway, table) else None
+
+
+def _default_of(column: JavaObject) -> str | None:
+    """Return the value of a column that an INSERT leaves out, as SQL; None for a NOT NULL column without a default."""
+    default = column.defaultValue()
+    if default is not None:
+        return str(default.getSql())
+    return f"CAST(NULL AS {column.dataType().sql()})" if column.nullable() else None
