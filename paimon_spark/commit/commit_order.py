@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
+from paimon_spark.table.partitions import range_predicate
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_spark.read.data_evolution import columns_of, holds_part
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
@@ -39,6 +38,7 @@ from paimon_spark.spec.manifest import (
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.catalog_cache import forget
+from paimon_spark.table.partitions import range_predicate
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import CommitError, OptionError, PaimonError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.casts import cast_array
@@ -23,6 +22,7 @@ from paimon_spark.spec.manifest import EMPTY_STATS, FileKind, IndexManifestEntry
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate, fields, split_and
 from paimon_spark.spec.sql_text import filter_text
 from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.partitions import range_predicate
 from paimon_spark.write.plan import OverwriteMode
 
 if TYPE_CHECKING:

@@ -42,7 +42,6 @@ from paimon_spark.commit.manifest_merge import (
     merge_manifests,
 )
 from paimon_spark.commit.overwrite import PartitionScope, deleted_entries, deleted_index_entries
-from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.commit.settings import CommitSettings, writer_version
 from paimon_spark.errors import CommitError, PaimonError, SnapshotNotFoundError, TableNotFoundError
 from paimon_spark.spec.file_names import is_blob_file, is_vector_file
@@ -56,6 +55,7 @@ from paimon_spark.spec.manifest import (
     ManifestFileMeta,
 )
 from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
+from paimon_spark.table.partitions import range_predicate
 from paimon_spark.table.statistics import statistics_of
 from paimon_spark.table.time_travel import next_commit_millis
 

@@ -34,12 +34,18 @@ from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.file_names import MANAGED_BLOB_SUFFIX
 from paimon_spark.spec.predicate import Leaf, all_of, fields, split_and
 from paimon_spark.spec.special_fields import ROW_ID
-from paimon_spark.storage.blob_descriptor import LOCATION, VIEW_TAIL, parse_head, parse_view_head
-from paimon_spark.storage.blob_elements import leaf_bounds, leaves, with_leaves
-from paimon_spark.storage.blob_format import portions
+from paimon_spark.storage.blob_descriptor import (
+    LOCATION,
+    VIEW_TAIL,
+    DescribedFiles,
+    parse_head,
+    parse_view_head,
+    too_short,
+    warehouse_of,
+)
+from paimon_spark.storage.blob_format import leaf_bounds, leaves, portions, with_leaves
 from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
-from paimon_spark.storage.described_files import DescribedFiles, too_short, warehouse_of
 from paimon_spark.storage.store_options import redact
 from paimon_spark.table.paths import is_plain_name, parse_table_path, plain_path
 from paimon_spark.table.table import load_table

@@ -1,6 +1,17 @@
-"""Casts of columns for schema evolution and defaults, value for value as Java does them (``paimon.casting.*``)."""
+"""Casts of columns for schema evolution and defaults, value for value as Java does them (``paimon.casting.*``).
+
+Those to and from text are Java's ``BinaryStringUtils`` and ``DateTimeUtils``. Texts become arrays, maps and rows as in
+``StringToArrayCastRule``, ``StringToMapCastRule`` and ``StringToRowCastRule``, by which schemas keep the defaults of
+such columns, with their oddities: quotes stay part of the elements of arrays and rows, but not of maps.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +22,7 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_type
 from paimon_spark.spec.cast_rules import (
     BINARIES,
+    INTEGERS,
     NESTED,
     NUMBERS,
     STRING,
@@ -20,8 +32,353 @@ from paimon_spark.spec.cast_rules import (
     has_rule,
     same_type,
 )
-from paimon_spark.spec.cast_text import fit_binary, fit_text, from_text, nested_value, to_text
-from paimon_spark.spec.cast_values import cast_number, cast_time
+from paimon_spark.spec.cast_values import (
+    cast_number,
+    cast_time,
+    from_numpy,
+    map_distinct,
+    round_decimal,
+    to_instant,
+    to_ints,
+    to_wall_clock,
+)
+from paimon_spark.spec.java_text import date_text, double_text, float_text, time_text, timestamp_text
+
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_TRUE = frozenset(("t", "true", "y", "yes", "1"))
+_FALSE = frozenset(("f", "false", "n", "no", "0"))
+_INTEGER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]*)$"
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?)")
+_NUMERIC = re.compile(r"-?[0-9]+")
+_TIMESTAMP = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{0,9}))?)?)?"
+)
+
+
+def to_text(array: pa.Array, source: t.DataType, target: t.DataType) -> pa.Array:
+    """An array of atomic values as CHAR, VARCHAR or STRING: cut to the length, CHAR padded with blanks.
+
+    Java: binaries become text without regard to the length of the type.
+    """
+    text = _text(array, source)
+    return text if isinstance(source, BINARIES) else fit_text(text, target)
+
+
+def _text(array: pa.Array, source: t.DataType) -> pa.Array:
+    string = pa.string()
+    match source:
+        case t.CharType() | t.VarCharType():
+            return array
+        case t.FloatType():
+            return map_distinct(array, lambda v: None if v is None else float_text(v), string)
+        case t.DoubleType():
+            return map_distinct(array, lambda v: None if v is None else double_text(v), string)
+        case t.DecimalType():
+            return map_distinct(array, lambda v: None if v is None else f"{v:f}", string)
+        case t.DateType():
+            return map_distinct(array.view(pa.int32()), lambda v: None if v is None else date_text(v), string)
+        case t.TimeType():
+            precision = source.precision
+            return map_distinct(
+                array.view(pa.int32()), lambda v: None if v is None else time_text(v, precision), string
+            )
+        case t.TimestampType() | t.LocalZonedTimestampType():
+            digits = source.precision
+            if isinstance(source, t.LocalZonedTimestampType):
+                array = to_wall_clock(array)
+            factor = _NANOS[array.type.unit]
+            return map_distinct(
+                array.view(pa.int64()), lambda v: None if v is None else timestamp_text(v * factor, digits), string
+            )
+        case t.BinaryType() | t.VarBinaryType():
+            return map_distinct(array, lambda v: None if v is None else v.decode("utf-8", "replace"), string)
+    return pc.cast(array, string)
+
+
+def fit_text(array: pa.Array, target: t.DataType) -> pa.Array:
+    """Text cut to the length of the type, and for CHAR padded."""
+    assert isinstance(target, t.CharType | t.VarCharType)
+    if target.length == t.VarCharType.MAX:
+        return array
+    array = pc.utf8_slice_codeunits(array, 0, target.length)
+    return pc.utf8_rpad(array, target.length) if isinstance(target, t.CharType) else array
+
+
+def fit_binary(array: pa.Array, target: t.DataType) -> pa.Array:
+    """Binaries cut to the length of the type, and for BINARY filled up with zeros."""
+    assert isinstance(target, t.BinaryType | t.VarBinaryType)
+    if target.length == t.VarBinaryType.MAX:
+        return array
+    array = pc.binary_slice(array, 0, target.length)
+    if not isinstance(target, t.BinaryType):
+        return array
+    length = target.length
+    return map_distinct(array, lambda v: None if v is None else v.ljust(length, b"\0"), pa.binary())
+
+
+def from_text(array: pa.Array, target: t.DataType) -> pa.Array:
+    """An array of texts as atomic values.
+
+    Raises:
+        DataError: A text is not a value of the type.
+    """
+    arrow_type = to_arrow_type(target)
+    match target:
+        case t.BooleanType():
+            return map_distinct(array, _to_bool, arrow_type)
+        case t.DecimalType():
+            return map_distinct(array, lambda text: _to_decimal(text, target), arrow_type)
+        case t.FloatType() | t.DoubleType():
+            return map_distinct(array, lambda text: _to_float(text, target), arrow_type)
+        case t.DateType():
+            return map_distinct(array, _to_date, pa.int32()).view(arrow_type)
+        case t.TimeType():
+            return map_distinct(array, _to_time, pa.int32()).view(arrow_type)
+    if isinstance(target, INTEGERS):
+        return _to_integer(array, target)
+    if isinstance(target, BINARIES):
+        return fit_binary(pc.cast(array, pa.binary()), target)
+    if isinstance(target, TIMESTAMPS):
+        return _to_timestamp(array, target)
+    raise DataError(f"Text cannot be cast to {target}.")
+
+
+def _to_integer(array: pa.Array, target: t.DataType) -> pa.Array:
+    valid = pc.fill_null(pc.match_substring_regex(array, _INTEGER), True)
+    if not pc.all(valid).as_py():
+        bad = array.filter(pc.invert(valid))[0].as_py()
+        raise DataError(f"For input string: '{bad[:100]}'. It is no {target.with_nullable(True)}.")
+    whole = pc.replace_substring_regex(array, r"^\+|\..*$", "")
+    whole = pc.replace_substring_regex(whole, r"^-?$", "0")
+    try:
+        return pc.cast(whole, to_arrow_type(target))
+    except pa.ArrowInvalid as error:
+        raise DataError(f"For input string: overflow of {target.with_nullable(True)}. {error}") from None
+
+
+def _refuse(text: str, target: str) -> ValueError:
+    return ValueError(f"For input string: '{text[:100]}'. It is no {target}.")
+
+
+def _to_bool(text: str | None) -> bool | None:
+    if text is None:
+        return None
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ValueError(f"Cannot parse '{text[:100]}' as BOOLEAN.")
+
+
+def _to_decimal(text: str | None, target: t.DecimalType) -> Decimal | None:
+    if text is None:
+        return None
+    if not _DECIMAL.fullmatch(text) or len(text) > 1_000:
+        raise _refuse(text, str(target))
+    return round_decimal(Decimal(text), target)
+
+
+def _to_float(text: str | None, target: t.DataType) -> float | None:
+    if text is None:
+        return None
+    trimmed = text.strip("".join(map(chr, range(0x21))))
+    if not _FLOAT.fullmatch(trimmed):
+        raise _refuse(text, str(target))
+    value = float(trimmed.rstrip("dDfF") if trimmed[-1] in "dDfF" else trimmed)
+    return float(np.float32(value)) if isinstance(target, t.FloatType) else value
+
+
+def _to_date(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if _NUMERIC.fullmatch(text):
+        return int(text)
+    head = text.partition(" ")[0] if text.find(" ") > 0 else text
+    parts = [part.strip() for part in head.split("-", 2)]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise _refuse(text, "DATE")
+    year, month, day = (*map(int, parts), 1, 1)[:3]
+    try:
+        return _days(year, month, day)
+    except ValueError:
+        raise _refuse(text, "DATE") from None
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970; year 0 is a leap year of 366 days before year 1."""
+    if year == 0:
+        return date(400, month, day).toordinal() - date(400, 1, 1).toordinal() - 719_162 - 366
+    return date(year, month, day).toordinal() - 719_163
+
+
+def _to_time(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if _NUMERIC.fullmatch(text):
+        return int(text)
+    clock, sign, zone = text, 1, ""
+    for mark, direction in (("-", -1), ("+", 1)):
+        if mark in text:
+            clock, _, zone = text.partition(mark)
+            sign = direction
+            break
+    whole, _, fraction = clock.partition(".") if clock.count(":") == 2 else (clock, "", "")
+    hour, minute, second = (*_clock_parts(whole, text), 0, 0)[:3]
+    zone_hour, zone_minute = (*_clock_parts(zone, text), 0)[:2] if zone else (0, 0)
+    millis = round_half_up_millis(fraction.strip())
+    return ((hour + sign * zone_hour) * 60 + minute + sign * zone_minute) * 60_000 + second * 1_000 + millis
+
+
+def _clock_parts(text: str, shown: str) -> list[int]:
+    parts = [part.strip() for part in text.split(":")]
+    if len(parts) > 3 or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
+        raise _refuse(shown, "TIME")
+    return [int(part) for part in parts]
+
+
+def round_half_up_millis(fraction: str) -> int:
+    """Milliseconds of the digits after a second; the fourth digit rounds."""
+    digits = "".join(char if char in "0123456789" else "0" for char in fraction)
+    return int(digits[:3].ljust(3, "0")) + (digits[3:4] >= "5")
+
+
+def _to_timestamp(array: pa.Array, target: t.DataType) -> pa.Array:
+    assert isinstance(target, t.TimestampType | t.LocalZonedTimestampType)
+    unit = to_arrow_type(target).unit
+    zoned = isinstance(target, t.LocalZonedTimestampType)
+    precision, nanos_per_unit = target.precision, _NANOS[unit]
+
+    def parse(text: str | None) -> int | None:
+        if text is None:
+            return None
+        if not zoned and _NUMERIC.fullmatch(text):
+            if precision not in (0, 3, 6, 9):
+                raise ValueError(f"Unsupported precision: {precision}")
+            return int(text)  # a count of the type's own unit
+        return _timestamp_nanos(text, precision) // nanos_per_unit
+
+    wall_clock = map_distinct(array, parse, pa.int64()).view(pa.timestamp(unit))
+    return to_instant(wall_clock) if zoned else from_numpy(to_ints(wall_clock), wall_clock, pa.timestamp(unit))
+
+
+def _timestamp_nanos(text: str, precision: int) -> int:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise ValueError(f"Text '{text[:100]}' could not be parsed as TIMESTAMP: write it as yyyy-MM-dd HH:mm:ss.SSS.")
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError(f"Text '{text[:100]}' could not be parsed as TIMESTAMP: no such time of day.")
+    try:
+        days = _days(year, month, day)
+    except ValueError:
+        raise ValueError(f"Text '{text[:100]}' could not be parsed as TIMESTAMP: no such day.") from None
+    fraction: Any = (match.group(7) or "")[:precision].ljust(9, "0")
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + int(fraction)
+
+
+_OPEN, _CLOSE = "([{", ")]}"
+_MOST_NESTING = 100
+
+
+def nested_value(text: str, target: t.DataType, atomic: Callable[[str, t.DataType], Any], depth: int = 0) -> Any:
+    """The Python value (as pyarrow takes it) that a text means for an ARRAY, MAP or ROW column; None for NULL.
+
+    Args:
+        text: ``array(1, 2)`` or ``[1, 2]``; ``map(k, v)`` or ``{k -> v}``; ``struct(a, b)`` or ``{a, b}``.
+        target: the type of the column.
+        atomic: gives the value of a text for a type that is not nested.
+        depth: how deep in a value this is.
+
+    Raises:
+        DataError: the text is no value of the type.
+    """
+    if depth > _MOST_NESTING:
+        raise DataError("A default is nested too deep.")
+
+    def value(part: str, inner: t.DataType) -> Any:
+        if part == "null":
+            return None
+        if isinstance(inner, t.ArrayType | t.MapType | t.RowType):
+            return nested_value(part, inner, atomic, depth + 1)
+        return atomic(part, inner)
+
+    match target:
+        case t.ArrayType():
+            parts = _parts(_content(text, "array", "[]", "[a, b, c] or ARRAY(a, b, c)"))
+            return [value(part.strip(), target.element) for part in parts]
+        case t.RowType():
+            parts = _parts(_content(text, "struct", "{}", "{f1, f2} or STRUCT(f1, f2)"))
+            if parts and len(parts) != len(target.fields):
+                raise DataError(
+                    f"Cannot parse '{text[:100]}' as ROW: Row field count mismatch. Expected: {len(target.fields)}, "
+                    f"Actual: {len(parts)}"
+                )
+            found = parts or ["null"] * len(target.fields)
+            pairs = zip(target.fields, found, strict=True)
+            return {field.name: value(part.strip(), field.type) for field, part in pairs}
+        case t.MapType():
+            return _map(text, target, value)
+    raise DataError(f"{target} is not nested.")
+
+
+def _map(text: str, target: t.MapType, value: Callable[[str, t.DataType], Any]) -> list[tuple[Any, Any]] | None:
+    if text.strip().upper() == "NULL":
+        return None
+    content = _content(text, "map", "{}", "{k -> v} or MAP(k, v)")
+    parts = [part.strip() for part in _parts(content, unquoted=True)]
+    if text.strip().startswith("{"):
+        pairs = [re.fullmatch(r"(.+?)\s*->\s*(.+)", part, re.DOTALL) for part in parts]
+        if None in pairs:
+            raise DataError(f"Cannot parse '{text[:100]}' as MAP: write its entries as k -> v.")
+        entries = [(pair[1].strip(), pair[2].strip()) for pair in pairs if pair is not None]
+    elif len(parts) % 2:
+        raise DataError(f"Cannot parse '{text[:100]}' as MAP: odd number of elements")
+    else:
+        entries = list(zip(parts[::2], parts[1::2], strict=True))
+    found = [(value(key, target.key), value(item, target.value)) for key, item in entries]
+    if any(key is None for key, _ in found):
+        raise DataError(f"Cannot parse '{text[:100]}' as MAP: a key is null.")
+    return list({repr(pair[0]): pair for pair in found}.values())
+
+
+def _content(text: str, function: str, brackets: str, forms: str) -> str:
+    stripped = text.strip()
+    if stripped[:1] == brackets[0] and stripped[-1:] == brackets[1] and len(stripped) > 1:
+        return stripped[1:-1].strip()
+    match = re.fullmatch(rf"{function}\s*\((.*)\)", stripped, re.IGNORECASE | re.DOTALL)
+    if match is None:
+        raise DataError(f"Cannot parse '{text[:100]}' as {function.upper()}: expected {forms}")
+    return match[1].strip()
+
+
+def _parts(content: str, *, unquoted: bool = False) -> list[str]:
+    """Cut at commas outside of quotes and brackets; with `unquoted`, double quotes and backslashes are removed."""
+    parts: list[str] = []
+    current: list[str] = []
+    depth, quoted, escaped = 0, False, False
+    for character in content:
+        keep = True
+        if escaped:
+            escaped, keep = False, not unquoted
+        elif character == "\\":
+            escaped, keep = True, not unquoted
+        elif character == '"':
+            quoted, keep = not quoted, not unquoted
+        elif not quoted:
+            if character in _OPEN:
+                depth += 1
+            elif character in _CLOSE and depth:
+                depth -= 1
+            elif character == "," and not depth:
+                parts.append("".join(current))
+                current, keep = [], False
+        if keep:
+            current.append(character)
+    parts.append("".join(current))
+    return [part for part in parts if part]
+
 
 __all__ = ["can_cast", "cast_array", "cast_default"]
 

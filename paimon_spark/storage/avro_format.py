@@ -31,8 +31,7 @@ from paimon_spark.spec.avro_container import (
 from paimon_spark.spec.avro_walk import FIXED_BYTES, BlockWalk, Path, Positions
 from paimon_spark.spec.predicate import matching
 from paimon_spark.storage import arrow_layout
-from paimon_spark.storage.avro_encoding import encode_rows
-from paimon_spark.storage.avro_file_schema import Decoded, FileSchema, file_schema
+from paimon_spark.storage.avro_encoding import Decoded, FileSchema, encode_rows, file_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
 from paimon_spark.storage.data_file import (
     DataFileReader,

@@ -18,6 +18,7 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.file_names import FileRegion, compacted_changelog_region
 from paimon_spark.storage.avro_format import AvroReader, AvroWriter
+from paimon_spark.storage.blob_descriptor import BlobInput
 from paimon_spark.storage.blob_format import BlobReader, BlobWriter
 from paimon_spark.storage.data_file import (
     DEFAULT_BATCH_BYTES,
@@ -31,7 +32,6 @@ from paimon_spark.storage.data_file import (
     Source,
     SplicedFile,
 )
-from paimon_spark.storage.described_files import BlobInput
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_format import OrcReader, OrcWriter
 from paimon_spark.storage.parquet_format import ParquetReader, ParquetWriter

@@ -27,10 +27,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.predicate_stats import prune_stats
 from paimon_spark.storage.data_file import Wanted
-from paimon_spark.storage.parquet_sizes import decoded_bytes, decoded_footer
-from paimon_spark.storage.sized_object import SizedFile
-from paimon_spark.storage.store_options import redact
-from paimon_spark.storage.thrift_compact import (
+from paimon_spark.storage.parquet_footer import (
     BINARY,
     BOOLEAN_FALSE,
     BOOLEAN_TRUE,
@@ -43,6 +40,9 @@ from paimon_spark.storage.thrift_compact import (
     decode,
     encode,
 )
+from paimon_spark.storage.parquet_sizes import decoded_bytes, decoded_footer
+from paimon_spark.storage.sized_object import SizedFile
+from paimon_spark.storage.store_options import redact
 
 _MAGIC: Final = b"PAR1"
 _SCHEMA, _ROWS, _ROW_GROUPS, _CREATED_BY, _VERSION = 2, 3, 4, 6, 1

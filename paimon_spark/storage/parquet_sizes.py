@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
-from paimon_spark.storage.thrift_compact import Struct, decode
+from paimon_spark.storage.parquet_footer import Struct, decode
 
 _ROW_GROUPS: Final = 4
 """Field of FileMetaData."""

@@ -1,22 +1,26 @@
-"""Partitions as texts by column, the time that each stands for, and the largest one.
+"""Partitions: their texts by column, the time that each stands for, the largest one, and conditions for sets of them.
 
 The texts are those of directories and metastores (Java: ``InternalRowPartitionComputer``). Times equal Java's use of
 ``PartitionTimeExtractor`` when partitions expire and when they are written: the pattern and the date-time formats of
 the options ``partition.timestamp-pattern`` and ``partition.timestamp-formatter``. The largest partition is what the
-function ``max_pt`` gives.
+function ``max_pt`` gives. Conditions are the ranges of a set, to leave out manifests, as Java's
+``PartitionPredicate.fromMultiple``, or exactly the set.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, OptionError
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.partition_path import partition_value_text
+from paimon_spark.spec.predicate import Always, And, Leaf, Or, Predicate
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
@@ -262,4 +266,41 @@ def _unusable(formatter: str) -> OptionError:
     return OptionError(
         f"Option 'partition.timestamp-formatter' = '{formatter}' cannot be used: give years as yyyy, months as MM, "
         "days as dd, hours as HH, minutes as mm, seconds as ss, fractions as SSS, each once, other letters in quotes."
+    )
+
+
+def range_predicate(table: FileStoreTable, partitions: Collection[bytes]) -> Predicate | None:
+    """Return a predicate that is true for all of ``partitions`` and for few others, to prune manifests with.
+
+    None when the table is not partitioned.
+    """
+    if not table.schema.partition_keys:
+        return None
+    if not partitions:
+        return Always(False)
+    batch = table.manifests.partition_batch(sorted(partitions))
+    ranges: list[Predicate] = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        within: list[Predicate] = [Leaf("is_null", name, ())] if column.null_count else []
+        if column.null_count < len(column):
+            order = pc.sort_indices(column.drop_null())
+            ends = column.drop_null().take(order)
+            within.append(Leaf("between", name, (ends[0].as_py(), ends[-1].as_py())))
+        ranges.append(within[0] if len(within) == 1 else Or(tuple(within)))
+    return And(tuple(ranges))
+
+
+def exact_predicate(table: FileStoreTable, partitions: Collection[bytes]) -> Predicate | None:
+    """Return a predicate over partition columns that is true for exactly ``partitions``.
+
+    None when the table is not partitioned.
+    """
+    if not table.schema.partition_keys:
+        return None
+    rows = table.manifests.partition_batch(sorted(partitions)).to_pylist()
+    return Or(
+        tuple(
+            And(tuple(Leaf("is_null", n, ()) if v is None else Leaf("eq", n, (v,)) for n, v in row.items()))
+            for row in rows
+        )
     )

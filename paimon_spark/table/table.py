@@ -28,9 +28,9 @@ from paimon_spark.options import (
 from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, OPENED_AT, READS_LEVEL_0
 from paimon_spark.spec.file_locations import external_roots
 from paimon_spark.spec.schema import TableSchema, is_format_table, options_of_files
+from paimon_spark.storage.blob_descriptor import OPTION as DESCRIPTOR_PATHS
 from paimon_spark.storage.confinement import ALLOWED as MAY_DELETE
 from paimon_spark.storage.confinement import confined
-from paimon_spark.storage.described_files import OPTION as DESCRIPTOR_PATHS
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.table.adopted_schema import check_adopted

@@ -42,7 +42,7 @@ from paimon_spark.spec.special_fields import (
     key_field,
 )
 from paimon_spark.spec.stats import SYSTEM_STATS_MODE, StatsMode
-from paimon_spark.storage.described_files import BlobInput, DescribedFiles
+from paimon_spark.storage.blob_descriptor import BlobInput, DescribedFiles
 from paimon_spark.storage.store_options import redact
 from paimon_spark.storage.variant_writer import Shredding
 from paimon_spark.table.data_layout import store_of

@@ -21,7 +21,7 @@ from paimon_spark.spec.arrow_types import to_arrow_field
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, POSTPONED_INFIX
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, RowKind, is_retract
-from paimon_spark.storage.avro_file_schema import file_schema
+from paimon_spark.storage.avro_encoding import file_schema
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
 from paimon_spark.write.key_value_writer import physical_rows
 from paimon_spark.write.rolling import RollingFiles

@@ -16,7 +16,7 @@ from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFound
 from paimon_spark.maintain.expire import snapshots as expire_snapshots
 from paimon_spark.maintain.expire.snapshots import retain_latest_only
 from paimon_spark.maintain.files import needed_files, orphan_files
-from paimon_spark.maintain.files.unused_files import UnusedFiles
+from paimon_spark.maintain.files.deletion import UnusedFiles
 from paimon_spark.maintain.refs import branches, fast_forward, rollback, tags
 from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.spec.snapshot import Snapshot

@@ -15,8 +15,7 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, write_container
 from paimon_spark.storage import avro_format
-from paimon_spark.storage.avro_encoding import encode_rows
-from paimon_spark.storage.avro_file_schema import FileSchema, file_schema
+from paimon_spark.storage.avro_encoding import FileSchema, encode_rows, file_schema
 from paimon_spark.storage.avro_format import decode_by_fastavro
 from tests.support.data_files import comparable, read_file, write_file
 

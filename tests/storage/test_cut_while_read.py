@@ -16,8 +16,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.migrate.take_over import bring
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.predicate import Leaf, Predicate
-from paimon_spark.storage.blob_descriptor import descriptor
-from paimon_spark.storage.described_files import DescribedFiles
+from paimon_spark.storage.blob_descriptor import DescribedFiles, descriptor
 from paimon_spark.storage.file_io import FileIO, LocalFileIO
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.damage import make_table

@@ -16,8 +16,8 @@ import pytest
 from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, write_container
-from paimon_spark.storage import thrift_compact
-from paimon_spark.storage.avro_file_schema import FileSchema
+from paimon_spark.storage import parquet_footer
+from paimon_spark.storage.avro_encoding import FileSchema
 from paimon_spark.storage.formats import open_data_file
 from tests.support.data_files import LOCAL, data_files, read_file, schema_fields, write_file
 
@@ -237,7 +237,7 @@ def test_thrift_comes_back_byte_for_byte(golden: Path) -> None:
     for path in data_files(golden / "append_types_parquet" / "table"):
         data = path.read_bytes()
         footer = data[-8 - struct.unpack("<i", data[-8:-4])[0] : -8]
-        assert thrift_compact.encode(thrift_compact.decode(footer)) == footer
+        assert parquet_footer.encode(parquet_footer.decode(footer)) == footer
     for noise in (b"", b"\x15", b"\x1c" * 500, b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x18\xff\x01", zlib.compress(b"x")):
         with pytest.raises(ValueError, match="Thrift"):
-            thrift_compact.decode(noise)
+            parquet_footer.decode(noise)

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.storage.parquet_footer import with_schema
-from paimon_spark.storage.thrift_compact import decode, encode, with_changed_items
+from paimon_spark.storage.parquet_footer import decode, encode, with_changed_items, with_schema
 
 
 def footer_of(columns: int, groups: int) -> bytes:

@@ -36,7 +36,7 @@ from paimon_spark.spec.data_types import (
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.storage.blob_descriptor import descriptor
-from paimon_spark.storage.blob_elements import decode_elements, encode_elements
+from paimon_spark.storage.blob_format import decode_elements, encode_elements
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
 from paimon_spark.table.table import create_table, load_table

@@ -21,8 +21,7 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, IntType
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage.blob_descriptor import blob_view, descriptor
-from paimon_spark.storage.described_files import DescribedFiles, too_short, warehouse_of
+from paimon_spark.storage.blob_descriptor import DescribedFiles, blob_view, descriptor, too_short, warehouse_of
 from paimon_spark.storage.file_io import FileIO, LocalFileIO
 from paimon_spark.table.table import create_table, load_table
 from paimon_spark.write.plan import plan_write

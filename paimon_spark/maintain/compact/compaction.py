@@ -22,7 +22,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, rewrite_files
-from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.scope import CompactScope, VectorChanges
 from paimon_spark.maintain.compact.sorted_rewrite import clusters_by_steps
 from paimon_spark.maintain.compact.step import (
     AppendCompactPlanner,
@@ -31,7 +31,6 @@ from paimon_spark.maintain.compact.step import (
     DataEvolutionCompactPlanner,
     MergeTreeCompactPlanner,
 )
-from paimon_spark.maintain.compact.vectors import VectorChanges
 from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import Stage, refuse

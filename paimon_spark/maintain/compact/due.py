@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
 from paimon_spark.maintain.compact.levels import CompactStrategy
@@ -36,6 +35,7 @@ from paimon_spark.maintain.compact.sorted_rewrite import clusters_by_steps
 from paimon_spark.maintain.compact.step import size_tier, small_file_bytes
 from paimon_spark.read.sections import key_ranks
 from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
+from paimon_spark.table.partitions import range_predicate
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult

@@ -29,9 +29,8 @@ from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.levels import CompactStrategy, level_runs
 from paimon_spark.maintain.compact.rewrite import OutputFiles, Rewrite, RewriteResult, appended_rows, output_spec
 from paimon_spark.maintain.compact.row_order import clustering_columns
-from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.scope import CompactScope, VectorChanges
 from paimon_spark.maintain.compact.step import BucketFiles, split_files
-from paimon_spark.maintain.compact.vectors import VectorChanges
 from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.split_read import partition_scalars

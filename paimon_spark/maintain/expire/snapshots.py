@@ -1,7 +1,7 @@
 """Expiring snapshots and long-lived changelogs: the oldest ones go, with every file that nothing else needs.
 
 Equals Java's ``ExpireSnapshotsImpl``, ``SnapshotDeletion``, ``ExpireChangelogImpl`` and ``ChangelogDeletion``
-(docs/internals/format.md §9), with `unused_files` to say what is still needed. Runs on the driver. It may be killed at
+(docs/internals/format.md §9), with `files.deletion` for what goes. Runs on the driver. It may be killed at
 any point and run again. It deletes data files first, then manifests, then manifest lists, then the snapshots from the
 oldest on. So the snapshots that are left always name the files that are left. A long-lived changelog stays readable as
 a stream after its snapshot has expired.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.iceberg_metadata import refresh_iceberg
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
+from paimon_spark.maintain.files.deletion import UnusedFiles, delete_empty_directories, delete_files
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import (
     TagsByBranch,
@@ -28,7 +28,6 @@ from paimon_spark.maintain.files.needed_files import (
     tags_by_branch,
 )
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
-from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.snapshot_identity import SnapshotIdentity

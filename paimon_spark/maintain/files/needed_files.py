@@ -14,8 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.deletion import delete_files, threads_of
-from paimon_spark.maintain.files.unused_files import UnusedFiles
+from paimon_spark.maintain.files.deletion import UnusedFiles, delete_files, threads_of
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.manifest import FileChange, FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot

@@ -26,10 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.deletion import delete_files, threads_of
+from paimon_spark.maintain.files.deletion import delete_files, if_there, threads_of
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import changelog_ids, read_changelog, unneeded_names
-from paimon_spark.maintain.files.unused_files import if_there
 from paimon_spark.spec.file_names import (
     BLOB_REFERENCES_SUFFIX,
     BUCKET_PREFIX,

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import MissingFileError, PaimonError, StorageError
 from paimon_spark.spark.catalog.frames import read_relation, streaming_relation
 from paimon_spark.spark.catalog.table import SavedTableProxy
+from paimon_spark.spark.hooks.java_rules import add_rule
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy, named_text
 from paimon_spark.spark.jvm.plan_tables import java_list, python_struct, renamed, scala_seq
-from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, SessionSettings
 from paimon_spark.spark.source.source_options import refused_spark_table, write_request

@@ -18,13 +18,13 @@ from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.format_table import FormatTableProxy
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.hooks.java_rules import add_rule
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
 from paimon_spark.spark.jvm.node_metrics import statement_metrics
 from paimon_spark.spark.jvm.plan_tables import python_object
-from paimon_spark.spark.jvm.rules import add_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

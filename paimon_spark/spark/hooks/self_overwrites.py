@@ -16,10 +16,10 @@ from paimon_spark.read.postponed_read import refuse_self_overwrite
 from paimon_spark.spark.catalog.frames import tree_at
 from paimon_spark.spark.catalog.loading import load_catalog_table
 from paimon_spark.spark.catalog.table import SavedTableProxy, TableProxy
+from paimon_spark.spark.hooks.java_rules import add_rule
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.plan_tables import OPTIONS, is_proxy, java_map, python_object, with_field
-from paimon_spark.spark.jvm.rules import add_rule
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject

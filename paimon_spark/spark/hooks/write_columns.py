@@ -33,6 +33,7 @@ from paimon_spark.spark.catalog.loading import LoadedTable, all_settings, load_c
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.merge_schema import typed_columns, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spark.hooks.java_rules import add_rule
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy
@@ -48,7 +49,6 @@ from paimon_spark.spark.jvm.plan_tables import (
     python_struct,
     scala_seq,
 )
-from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError
 from paimon_spark.spark.session.session_options import MERGE_KEYS, MERGE_SCHEMA, SAME_AS, as_paimon_options, merge_rules
 from paimon_spark.spark.source.system_read import named_system_table

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.conflict_detection import LAST_SAFE
 from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.commit.partition_ranges import exact_predicate
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
@@ -19,6 +18,7 @@ from paimon_spark.spark.jobs.cross_partition import write_cross_partition
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.table.partitions import exact_predicate
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.two_branches import partitions_with_files
 

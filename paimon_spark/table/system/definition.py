@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.cast_text import to_text
 from paimon_spark.spec.cast_values import map_distinct
+from paimon_spark.spec.casts import to_text
 from paimon_spark.spec.java_text import local_date_time_text
 from paimon_spark.spec.partition_path import partition_value_text
 
