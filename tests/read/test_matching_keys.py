@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError
-from paimon_spark.read import matching_keys
-from paimon_spark.read.matching_keys import conditions_on_rows
-from paimon_spark.read.split_read import read_split
+from paimon_spark.read import split_read
+from paimon_spark.read.split_read import conditions_on_rows, read_split
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import Leaf, Not, Predicate, all_of, any_of, evaluate, matching
@@ -105,9 +104,9 @@ def keys_of(rows: pa.Table, keys: Any) -> set[str]:
 def always(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Sections of any size are looked at, however many rows match; what was found of each."""
     found: list[Any] = []
-    look = matching_keys.matching_keys
+    look = split_read.matching_keys
     for name in ("LEAST_BYTES", "_LEAST_COLUMNS"):
-        monkeypatch.setattr(matching_keys, name, 0)
+        monkeypatch.setattr(split_read, name, 0)
     monkeypatch.setattr("paimon_spark.read.split_read.matching_keys", lambda *a: found.append(look(*a)) or found[-1])
     return found
 
@@ -140,7 +139,7 @@ def test_golden_tables_give_the_rows_of_a_whole_merge(golden: Path, always: list
 
 def test_few_rows_of_large_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key of which one run has the value and another what is newest is merged of both; all others are left out."""
-    monkeypatch.setattr(matching_keys, "LEAST_BYTES", 0)
+    monkeypatch.setattr(split_read, "LEAST_BYTES", 0)
     rows = 70_000
     data = pa.table({n: pa.array(range(rows), pa.int64()) for n in ("a", "b", "v", "x", "y")})
     options = {"bucket": "1", "merge-engine": "partial-update", "write-only": "true"}
@@ -150,14 +149,14 @@ def test_few_rows_of_large_files_are_merged(tmp_path: Path, monkeypatch: pytest.
         plan = plan_write(table, data_schema=part.schema)
         commit(table, [write_batches(plan, part.to_batches(), 0)])
     merged: list[int] = []
-    merge = matching_keys.MatchingKeys.rows
+    merge = split_read.MatchingKeys.rows
 
     def counted(self: Any, batches: Any) -> Any:
         for batch in merge(self, batches):
             merged.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(matching_keys.MatchingKeys, "rows", counted)
+    monkeypatch.setattr(split_read.MatchingKeys, "rows", counted)
     plan = plan_of(load_table(str(tmp_path / "t")))
     for values in (["in", 7, 9], ["between", 100, 4_000]):
         merged.clear()

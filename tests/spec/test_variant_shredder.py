@@ -16,10 +16,10 @@ from paimon_spark.errors import DataError, OptionError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import VARIANT_STRUCT, to_arrow_type
 from paimon_spark.spec.type_parser import parse_type_sql
-from paimon_spark.spec.variant_inference import Inference, InferenceLimits
 from paimon_spark.spec.variant_shredder import configured_schemas, shredded, shredded_type
 from paimon_spark.spec.variant_shredding import unshredded
 from paimon_spark.spec.variant_values import scalar_values
+from paimon_spark.storage.variant_writer import Inference, InferenceLimits
 from tests.support.variants import SCHEMAS, VALUES, column, plain
 
 
