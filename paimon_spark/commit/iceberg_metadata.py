@@ -16,7 +16,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.commit.iceberg_entries import Changes, FileReader
-from paimon_spark.commit.iceberg_files import IcebergFiles, metadata_ids
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spec.iceberg.manifests import (
     V3,
@@ -45,7 +44,7 @@ from paimon_spark.spec.iceberg.metadata import (
 )
 from paimon_spark.spec.iceberg.types import Json, iceberg_schema, is_nan, value_from_bytes
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
-from paimon_spark.table.iceberg_location import hive_entries, publishes, rest_entry
+from paimon_spark.table.iceberg_files import IcebergFiles, hive_entries, metadata_ids, publishes, rest_entry
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry

@@ -25,7 +25,6 @@ from paimon_spark.errors import (
     TableBusyError,
     UnsupportedError,
 )
-from paimon_spark.maintain.expire.consumers import expire_consumers
 from paimon_spark.maintain.expire.partitions import expire_partitions_if_due
 from paimon_spark.maintain.expire.snapshots import expire_after_commit, expire_changelogs, is_changelog_decoupled
 from paimon_spark.maintain.files.one_at_a_time import waiting_at_most
@@ -34,6 +33,7 @@ from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.partition_path import escape_path_name
 from paimon_spark.spec.success_file import renewed_success_file
+from paimon_spark.table.consumer_store import expire_consumers
 from paimon_spark.table.partitions import data_root
 from paimon_spark.table.paths import MAIN_BRANCH
 

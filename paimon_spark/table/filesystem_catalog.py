@@ -28,7 +28,7 @@ from paimon_spark.options import (
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.catalog_cache import CatalogCache, changing
-from paimon_spark.table.iceberg_location import delete_catalog_metadata, metadata_in_catalog
+from paimon_spark.table.iceberg_files import delete_catalog_metadata, metadata_in_catalog
 from paimon_spark.table.paths import DATABASE_SUFFIX, TablePaths, check_new_table_name, is_plain_name, refuse_home
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.table import FileStoreTable, create_table, load_table

@@ -29,8 +29,8 @@ from paimon_spark.table.filesystem_catalog import (
     refuse_system,
     tables_at,
 )
-from paimon_spark.table.iceberg_location import delete_catalog_metadata, metadata_in_catalog
-from paimon_spark.table.partitions import data_root, live_partitions
+from paimon_spark.table.iceberg_files import delete_catalog_metadata, metadata_in_catalog
+from paimon_spark.table.partitions import data_root, live_partition_specs
 from paimon_spark.table.paths import check_new_table_name, is_plain_name, single_slashes
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 

@@ -28,7 +28,7 @@ from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.special_fields import TRACKED_FIELDS
-from paimon_spark.table.iceberg_location import check_location
+from paimon_spark.table.iceberg_files import check_location
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable

@@ -15,7 +15,6 @@ from pyiceberg.table import StaticTable
 
 import paimon_spark
 from paimon_spark.arrow import ArrowTable
-from paimon_spark.commit.iceberg_files import IcebergFiles
 from paimon_spark.commit.iceberg_metadata import republish_renamed
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
@@ -26,6 +25,7 @@ from paimon_spark.maintain.refs.rollback import rollback_to_as_latest, rollback_
 from paimon_spark.maintain.refs.tags import delete_tag, rename_tag
 from paimon_spark.spec.data_types import BigIntType
 from paimon_spark.spec.iceberg.manifests import IcebergEntry, IcebergManifest
+from paimon_spark.table.iceberg_files import IcebergFiles
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.schema_change import AddColumn, DropColumn, RenameColumn, SetOption, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table

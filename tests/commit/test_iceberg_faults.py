@@ -15,8 +15,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.commit.iceberg_files import IcebergFiles
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
+from paimon_spark.table.iceberg_files import IcebergFiles
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.iceberg import (

@@ -15,7 +15,6 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError
-from paimon_spark.maintain.expire import consumers
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.maintain.purge import purge_files
@@ -23,6 +22,7 @@ from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.spec import avro_codec
 from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table import consumer_store
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
@@ -94,8 +94,8 @@ DEEDS: dict[str, Callable[[FileStoreTable], object]] = {
     "create_branch": lambda table: branches.create_branch(table, "new", tag="second"),
     "rename_branch": lambda table: branches.rename_branch(table, "br", "new"),
     "rollback": lambda table: rollback.rollback_to_snapshot(table, 1),
-    "consumers": consumers.clear_consumers,
-    "reset_consumer": lambda table: consumers.reset_consumer(table, "c", 1),
+    "consumers": consumer_store.clear_consumers,
+    "reset_consumer": lambda table: consumer_store.reset_consumer(table, "c", 1),
     "truncate": lambda table: commit(table, [], overwrite=OverwriteSpec.truncate()),
     "purge": purge_files,
 }
@@ -129,7 +129,7 @@ def test_a_link_to_the_tables_own_copy_elsewhere_is_left_with_a_warning(
     tags.delete_tag(table, "second")
     branches.delete_branch(table, "br")
     assert rows(table, snapshot_id=1) == {1: "a"}  # readers follow links
-    assert consumers.clear_consumers(table) == ["c"]
+    assert consumer_store.clear_consumers(table) == ["c"]
     assert expire_snapshots(table, retain_latest_only()) == 2
     assert list(elsewhere.rglob("*.parquet"))
     assert "which is not below the table" in caplog.text

@@ -11,8 +11,7 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.expire.consumers import clear_consumers, expire_consumers, reset_consumer
-from paimon_spark.table.consumer_store import ConsumerStore
+from paimon_spark.table.consumer_store import ConsumerStore, clear_consumers, expire_consumers, reset_consumer
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 

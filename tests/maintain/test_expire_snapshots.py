@@ -15,7 +15,7 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain import after_commit
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.expire import consumers, snapshots
+from paimon_spark.maintain.expire import snapshots
 from paimon_spark.maintain.expire.snapshots import (
     Retention,
     expire_all_changelogs,
@@ -25,6 +25,7 @@ from paimon_spark.maintain.expire.snapshots import (
 )
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.spec.manifest import FileSource
+from paimon_spark.table import consumer_store
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
@@ -151,8 +152,8 @@ def test_a_branch_does_not_take_what_main_still_has(tmp_path: Path) -> None:
 
 
 def test_consumers_keep_what_they_have_not_read(table: FileStoreTable) -> None:
-    consumers.reset_consumer(table, "slow", 3)
-    consumers.reset_consumer(table, "quick", 5)
+    consumer_store.reset_consumer(table, "slow", 3)
+    consumer_store.reset_consumer(table, "quick", 5)
     assert expire_snapshots(table, LATEST_ONLY) == 2
     assert table.snapshots.ids() == [3, 4, 5]
     only = table.with_options({"consumer.changelog-only": "true", "changelog.num-retained.min": "20"})
@@ -249,7 +250,7 @@ def test_what_fails_after_a_commit_does_not_fail_it(table: FileStoreTable, caplo
     Path(table.paths.tag_dir).mkdir()
     Path(table.paths.tag_path("broken")).write_text("{")
     few = table.with_options({"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
-    consumers.reset_consumer(table, "old", 5)
+    consumer_store.reset_consumer(table, "old", 5)
     ageing = few.with_options({"consumer.expiration-time": "1 ms"})
     time.sleep(0.01)
     commit(ageing, [message(table, data_file(table, {6: "f"}))], after_commit=maintenance(ageing))

@@ -11,11 +11,11 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, UnsupportedError
-from paimon_spark.maintain.expire import consumers
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import RemovedFiles, remove_orphan_files
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, rollback, tags
+from paimon_spark.table import consumer_store
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files
@@ -135,7 +135,7 @@ def test_what_cannot_be_read_ends_it(table: FileStoreTable) -> None:
 
 
 def test_a_purged_table_is_empty(table: FileStoreTable) -> None:
-    consumers.reset_consumer(table, "c", 3)
+    consumer_store.reset_consumer(table, "c", 3)
     leave(table, "dt=a/bucket-0/data-left.parquet")
     purge_files(table)
     assert {name.rpartition("/")[0] for name in table_files(table)} == {"schema", "snapshot", "manifest"}

@@ -10,12 +10,12 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitError, PaimonError
-from paimon_spark.maintain.expire import consumers
 from paimon_spark.maintain.expire.snapshots import expire_all_changelogs, expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.needed_files import delete_unused_files
 from paimon_spark.maintain.files.orphan_files import RemovedFiles, remove_orphan_files
 from paimon_spark.maintain.refs import rollback, tags
 from paimon_spark.storage import local_files
+from paimon_spark.table import consumer_store
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.table import FileStoreTable
 from tests.support.commits import data_file, make_table, message
@@ -116,8 +116,8 @@ def test_a_consumer_that_stays_is_not_called_deleted(table: FileStoreTable, monk
     with monkeypatch.context() as patch:
         make_read_only(patch, "/consumer/")
         with pytest.raises(PaimonError, match="Consumer 'c' could not be deleted"):
-            consumers.clear_consumers(table)
-    assert consumers.clear_consumers(table) == ["c"]
+            consumer_store.clear_consumers(table)
+    assert consumer_store.clear_consumers(table) == ["c"]
 
 
 def test_unused_files_that_stay_are_not_counted(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""Expiry by age or number: snapshots, long-lived changelogs, partitions and consumers."""
+"""Expiry by age or number: snapshots, long-lived changelogs and partitions."""

@@ -12,7 +12,6 @@ from paimon_spark.maintain.after_commit import mark_partitions_done
 from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.compact.row_order import asked_order
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
-from paimon_spark.maintain.expire import consumers
 from paimon_spark.maintain.expire import partitions as expire_partitions
 from paimon_spark.maintain.expire import snapshots as expire_changelogs
 from paimon_spark.maintain.expire import snapshots as expire_snapshots
@@ -30,6 +29,7 @@ from paimon_spark.spark.jobs.rescale import rescale
 from paimon_spark.spark.jobs.table_compaction import compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.table.handle import TablePart, dynamic_options
+from paimon_spark.table import consumer_store
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Expiry(TablePart):
         Raises:
             SnapshotNotFoundError: there is no such snapshot.
         """
-        consumers.reset_consumer(self.table.load(), consumer_id, next_snapshot_id)
+        consumer_store.reset_consumer(self.table.load(), consumer_id, next_snapshot_id)
 
     def clear_consumers(self, *, including: str | None = None, excluding: str | None = None) -> list[str]:
         """Delete consumers; return their ids.
@@ -193,7 +193,7 @@ class Expiry(TablePart):
             including: a regular expression that the whole id matches; all of them when not given.
             excluding: those whose whole id matches this one stay.
         """
-        return consumers.clear_consumers(self.table.load(), including=including, excluding=excluding)
+        return consumer_store.clear_consumers(self.table.load(), including=including, excluding=excluding)
 
 
 class Repairs(TablePart):

@@ -13,7 +13,6 @@ from paimon_spark.maintain.after_commit import mark_partitions_done
 from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.compact.row_order import asked_order
 from paimon_spark.maintain.compact.scope import CompactScope, parse_partitions, scope_of
-from paimon_spark.maintain.expire.consumers import clear_consumers, reset_consumer
 from paimon_spark.maintain.expire.partitions import expire_partitions
 from paimon_spark.maintain.expire.snapshots import Retention, expire_all_changelogs, expire_changelogs, expire_snapshots
 from paimon_spark.maintain.files.repairs import remove_unexisting_files, repair_earliest_snapshot
@@ -44,6 +43,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
 )
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.sql_text import NamePatterns
+from paimon_spark.table.consumer_store import clear_consumers, reset_consumer
 from paimon_spark.table.metastore_catalog import MetastoreCatalog
 from paimon_spark.table.table import FileStoreTable
 
