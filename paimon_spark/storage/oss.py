@@ -6,9 +6,9 @@ An object is created exclusively by ``x-oss-forbid-overwrite``, which OSS ignore
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +22,9 @@ _PART_BYTES: Final = 16 * 1024 * 1024
 _WAITS_SECONDS: Final = (5, 8)
 """After so long without a connection, or without an answer, a request is given up, and sent again."""
 _ATTEMPTS: Final = 3
+_BUSY: Final = frozenset({429, 500, 502, 503, 504})
+"""Answers after which a request is sent again, which Alibaba's client leaves to its caller."""
+_PAUSE_SECONDS: Final = 0.5
 _EXISTS: Final = "FileAlreadyExists"
 _PLAIN_BUCKETS: Final[set[tuple[str, str]]] = set()
 _LOCK: Final = threading.Lock()
@@ -46,6 +49,13 @@ class OssFiles(_Any):  # type: ignore[misc]
         self.hurried = hurried
 
     def _call_oss(self, method_name: str, *given: Any, **more: Any) -> Any:
+        for attempt in range(1, self._attempts()):
+            try:
+                return super()._call_oss(method_name, *given, retry=self._attempts(), **more)
+            except OSError as error:
+                if getattr(error.__cause__, "status", None) not in _BUSY:
+                    raise
+            time.sleep(_PAUSE_SECONDS * attempt)
         return super()._call_oss(method_name, *given, retry=self._attempts(), **more)
 
     def _attempts(self) -> int:
@@ -56,13 +66,16 @@ class OssFiles(_Any):  # type: ignore[misc]
         from oss2.exceptions import InconsistentError, OssError, RequestError
         from requests import RequestException
 
-        try:
-            for _ in range(self._attempts() - 1):
-                with contextlib.suppress(RequestError, RequestException, InconsistentError):
-                    return deed()
-            return deed()
-        except OssError as error:
-            raise _translated(error) from error
+        for left in reversed(range(self._attempts())):
+            try:
+                return deed()
+            except OssError as error:
+                if not left or not (isinstance(error, RequestError | InconsistentError) or error.status in _BUSY):
+                    raise _translated(error) from error
+            except RequestException:
+                if not left:
+                    raise
+        raise AssertionError("there is one attempt at least")
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:

@@ -57,6 +57,8 @@ _ROLE_NAMES: Final[Mapping[str, str]] = {
 }
 
 _Any: Any = object
+_TOO_MANY: Final = 429
+_FIRST_PAUSE_SECONDS: Final = 0.5
 _STOPPED: Final = frozenset({"ClientPayloadError", "ResponseStreamingError", "IncompleteReadError"})
 """Errors, some with their bases, of an answer that stopped: of aiohttp and botocore.
 
@@ -200,8 +202,26 @@ def _session(text: str) -> Any:
     return session
 
 
+def _again_after_429(client: Any, response: Any = None, attempts: int = 1, **_: Any) -> float | None:
+    """Seconds after which a request is sent again, None for never: of a store that answers 429 with a code of its own.
+
+    Botocore knows the codes of Amazon's services, and its standard mode takes no other 429 for a reason to wait.
+    """
+    most = (client.meta.config.retries or {}).get("total_max_attempts", 1)
+    is_throttled = response is not None and getattr(response[0], "status_code", None) == _TOO_MANY
+    return _FIRST_PAUSE_SECONDS * 2 ** (attempts - 1) if is_throttled and attempts < most else None
+
+
 class S3Files(_Any):  # type: ignore[misc]
-    """s3fs's file system, which reads once more."""
+    """s3fs's file system, which reads once more, and asks again after 429."""
+
+    async def set_session(self, *given: Any, **named: Any) -> Any:
+        """The client, made at the first request."""
+        client = await super().set_session(*given, **named)
+        client.meta.events.register(
+            "needs-retry.s3", functools.partial(_again_after_429, client), unique_id="paimon-429"
+        )
+        return client
 
     async def _cat_file(self, path: str, *given: Any, max_concurrency: int | None = None, **named: Any) -> bytes:
         named = {**named, "max_concurrency": max_concurrency} if max_concurrency else named

@@ -169,6 +169,18 @@ def test_silence_is_a_clear_error(
     assert rows_of(truth(store)) == {0: 0, 1: 1}
 
 
+@pytest.mark.parametrize("fault", [503, 429], ids=str)
+@pytest.mark.parametrize("store", ["gcs", "oss", "s3"], indirect=True)
+def test_a_store_that_is_busy_is_asked_again(
+    store: tuple[StoreServer, StoreServer, Faults], faults: Faults, table: FileStoreTable, fault: Fault
+) -> None:
+    for part in ("snapshot/snapshot-1", "manifest/manifest-", "bucket-0/data-"):
+        KEPT.clear()
+        faults.once(fault, "GET", part)
+        assert rows_of(table) == {0: 0}
+        assert len(faults.met) == 1
+
+
 @pytest.mark.parametrize("fault", ["stalled", "cut"])
 @pytest.mark.parametrize("store", OF_HTTP, indirect=True)
 def test_an_answer_that_stops_in_its_middle_is_asked_for_again(
