@@ -224,11 +224,11 @@ def test_lost_files_are_never_passed_over(catalog: SparkSession, warehouse: Path
 def test_a_store_that_does_not_answer_is_no_damaged_file(reason: str, kind: type[PaimonError]) -> None:
     cause = SimpleNamespace(getCause=lambda: None, getMessage=lambda: f"{reason}\n\tat java")
     thrown = SimpleNamespace(getCause=lambda: cause, getMessage=lambda: "Job aborted")
-    file = "s3a-paimon-0a1b://b/t/bucket-0/data-1.parquet"
+    file = "s3a-paimon-0a1b://b/a%20t/p=%252F+/bucket-0/data-1.parquet"
     found = spark_errors._failure(f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {file}.", thrown)
     assert found is not None
     assert found[0] is kind
-    assert "s3a://b/t/bucket-0/data-1.parquet" in found[1]
+    assert "s3a://b/a t/p=%2F+/bucket-0/data-1.parquet" in found[1]
     assert reason in found[1]
 
 

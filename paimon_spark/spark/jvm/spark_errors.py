@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import py4j.java_gateway
 import py4j.protocol
@@ -149,7 +150,7 @@ def _failure(message: str, error: JavaObject | None = None) -> tuple[type[Paimon
     found = _FAILED.search(message)
     if found is None:
         return None
-    path = _OWN_SCHEME.sub(r"\1:", found[1])
+    path = unquote(_OWN_SCHEME.sub(r"\1:", found[1]))  # Spark writes it as an address
     reason = _first_cause(error)
     if _UNANSWERED.search(reason):
         return StorageError, (
