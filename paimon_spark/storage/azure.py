@@ -6,11 +6,9 @@ By itself Azure's package waits 60 seconds for an answer, and 15 and more before
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from paimon_spark.errors import OptionError
 from paimon_spark.storage import silence
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -41,7 +39,6 @@ _LONGER_BY: Final = 2
 """The pauses are 3, 5 and 9 seconds, give or take one: 1 and a power of 2."""
 _MOST_IN_BATCH: Final = 256
 _GONE: Final = frozenset((202, 404))
-_ACCOUNT: Final = re.compile(r"(?:^|;)\s*AccountName=([^;\s]+)", re.IGNORECASE)
 _OF_URLS: Final = frozenset("#?")
 _ASIDE: Final = {ord("#"): "\ue000", ord("?"): "\ue001"}
 _BACK: Final = {0xE000: "#", 0xE001: "?"}
@@ -105,21 +102,6 @@ def of_account(path: str, settings: Mapping[str, str]) -> tuple[dict[str, Any], 
             "fs.anon = false to let azure-identity find credentials"
         )
     return found, ""
-
-
-def check_account(path: str, connection: object) -> None:
-    """Check that a connection string is one of the account that the path names.
-
-    Raises:
-        OptionError: it is another account's, which would be read and written in its place.
-    """
-    named = _ACCOUNT.search(connection) if isinstance(connection, str) else None
-    account = account_host(path).partition(".")[0]
-    if named is not None and account and named[1].lower() != account:
-        raise OptionError(
-            f"The path names the account '{account}', and 'fs.connection_string' is of the account '{named[1]}': give "
-            "the connection string of the path's account, or change the path."
-        )
 
 
 class AzureFiles(_Any):  # type: ignore[misc]

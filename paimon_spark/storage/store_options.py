@@ -19,7 +19,7 @@ from typing import Any, Final
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.options.option import parse_duration
-from paimon_spark.storage.azure import account_options, check_account
+from paimon_spark.storage.azure import account_options
 from paimon_spark.storage.extras import pip_command
 from paimon_spark.storage.hdfs import hdfs_options
 from paimon_spark.storage.s3 import for_bucket, provided
@@ -177,7 +177,7 @@ def fsspec_options(
         unknown: called with the name of a provider of credentials that only Java has, which is refused otherwise.
 
     Raises:
-        OptionError: an `fs.` option that looks like JSON but is not, or a connection string of another account.
+        OptionError: an `fs.` option that looks like JSON but is not.
         UnsupportedError: an option of Hadoop's asks for what fsspec would leave out, such as encryption.
     """
     translated: dict[str, Any] = {}
@@ -202,8 +202,6 @@ def fsspec_options(
         lowered = key.lower()
         if lowered.startswith("fs.") and not lowered.startswith(_HADOOP_PREFIXES):
             _put(translated, key[3:], _value(key, value))
-    if scheme == "abfs":
-        check_account(path, translated.get("connection_string"))
     if scheme == "s3" and isinstance(translated.setdefault("config_kwargs", {}), dict):
         translated["config_kwargs"] = {**S3_BOUNDS, **translated["config_kwargs"]}
     return translated

@@ -91,15 +91,6 @@ def test_azure_takes_the_account_from_the_path() -> None:
     assert fsspec_options("abfs", path, key) == {"account_name": "acc", "account_key": "k"}
 
 
-def test_a_connection_string_of_another_account_is_refused() -> None:
-    path = "abfss://c@acc.dfs.core.windows.net/x"
-    right = {"fs.connection_string": "DefaultEndpointsProtocol=https;AccountName=ACC;AccountKey=aa=="}
-    assert fsspec_options("abfs", path, right)["account_name"] == "acc"
-    other = {"fs.connection_string": "DefaultEndpointsProtocol=https;AccountName=other;AccountKey=aa=="}
-    with pytest.raises(OptionError, match=r"names the account 'acc', and 'fs\.connection_string' is of .*'other'"):
-        fsspec_options("abfs", path, other)
-
-
 @pytest.mark.parametrize(
     ("path", "options", "address"),
     [
