@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -99,6 +99,10 @@ class TokenFileIO(FileIO):
     def size(self, path: str) -> int:
         """Bytes of a file."""
         return self.now.size(path)
+
+    def sizes(self, paths: Collection[str]) -> dict[str, int]:
+        """The bytes of those of these files that are there."""
+        return self.now.sizes(paths)
 
     def list_names(self, path: str) -> list[FileStatus]:
         """The entries of a directory."""

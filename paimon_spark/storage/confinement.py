@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -165,6 +165,10 @@ class ConfinedFileIO(FileIO):
     def size(self, path: str) -> int:
         """Bytes of a file."""
         return self.inner.size(path)
+
+    def sizes(self, paths: Collection[str]) -> dict[str, int]:
+        """The bytes of those of these files that are there."""
+        return self.inner.sizes(paths)
 
     def list_names(self, path: str) -> list[FileStatus]:
         """The entries of a directory."""

@@ -8,9 +8,12 @@ Paths are full paths as text, in the table's own spelling. Credentials appear in
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -144,6 +147,17 @@ class FileIO(abc.ABC):
     def size(self, path: str) -> int:
         """Bytes of a file. Raises FileNotFoundError when there is none."""
 
+    def sizes(self, paths: Collection[str]) -> dict[str, int]:
+        """The bytes of those of these files that are there, by path: their directories are listed, several at once."""
+        wanted = set(paths)
+        directories = list(dict.fromkeys(path.rpartition("/")[0] for path in paths))
+        with ThreadPoolExecutor(min(self.threads, len(directories) or 1)) as pool:
+            found: dict[str, int] = {}
+            for directory, entries in zip(directories, pool.map(self.list_names, directories), strict=True):
+                files = ((f"{directory}/{entry.name}", entry.size) for entry in entries if not entry.is_dir)
+                found |= {path: size for path, size in files if path in wanted}
+            return found
+
     @abc.abstractmethod
     def list_names(self, path: str) -> list[FileStatus]:
         """The entries of a directory, unordered; empty when there is no such directory."""
@@ -253,6 +267,14 @@ class LocalFileIO(FileIO):
     def size(self, path: str) -> int:
         """Bytes of a file."""
         return os.stat(local_files.local_path(path)).st_size
+
+    def sizes(self, paths: Collection[str]) -> dict[str, int]:
+        """The bytes of those of these files that are there, by path."""
+        found: dict[str, int] = {}
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                found[path] = self.size(path)
+        return found
 
     @named
     def list_names(self, path: str) -> list[FileStatus]:
@@ -395,6 +417,26 @@ class FsspecFileIO(FileIO):
             return []
         others = (status_of(entry) for entry in entries if entry["name"].strip("/") != directory.strip("/"))
         return [status for status in others if status.name]
+
+    def sizes(self, paths: Collection[str]) -> dict[str, int]:
+        """The bytes of those of these objects that are there; S3 lists many directories with few requests."""
+        by_key = {self._key(path): path for path in paths}
+        ordered = store_requests.listed_in_order(self.scheme, by_key)
+        if not ordered:
+            return FileIO.sizes(self, paths)
+        parts: list[list[str]] = []
+        for _, some in groupby(ordered, lambda key: key.partition("/")[0]):
+            keys = list(some)
+            directories = len({key.rpartition("/")[0] for key in keys})
+            most = -(-len(keys) // min(self.threads, directories))
+            parts += [keys[start : start + most] for start in range(0, len(keys), most)]
+        with ThreadPoolExecutor(min(self.threads, len(parts))) as pool:
+            found = pool.map(lambda keys: self._sizes_in_order(by_key[keys[0]], keys), parts)
+            return {by_key[key]: size for sizes in found for key, size in sizes.items()}
+
+    @named
+    def _sizes_in_order(self, path: str, keys: Sequence[str]) -> dict[str, int]:
+        return store_requests.sizes_of(self.filesystem(path), keys)
 
     @named
     def files_below(self, path: str) -> list[str] | None:

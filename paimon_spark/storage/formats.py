@@ -6,9 +6,7 @@ a file of its own (`RegionIO`).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
@@ -89,7 +87,7 @@ def open_blob_file(file_io: FileIO, path: str, size: int, rows: int) -> BlobRead
 
 
 def check_sizes(file_io: FileIO, sizes: Mapping[str, int]) -> None:
-    """Check the sizes of files that other software is to read; on stores by listing their directories.
+    """Check the sizes of files that other software is to read.
 
     Args:
         file_io: The store.
@@ -98,18 +96,8 @@ def check_sizes(file_io: FileIO, sizes: Mapping[str, int]) -> None:
     Raises:
         CorruptTableError: a file has another size.
     """
-    if file_io.threads == 1:  # a disk
-        for path, expected in sizes.items():
-            with contextlib.suppress(FileNotFoundError):
-                _check_recorded(path, "bytes", file_io.size(path), expected)
-        return
-    directories = list(dict.fromkeys(path.rpartition("/")[0] for path in sizes))
-    with ThreadPoolExecutor(min(file_io.threads, len(directories) or 1)) as pool:
-        for directory, entries in zip(directories, pool.map(file_io.list_names, directories), strict=True):
-            for entry in entries:
-                path = f"{directory}/{entry.name}"
-                if path in sizes and not entry.is_dir:
-                    _check_recorded(path, "bytes", entry.size, sizes[path])
+    for path, size in file_io.sizes(sizes).items():
+        _check_recorded(path, "bytes", size, sizes[path])
 
 
 def _checked(reader: _Reader, size: int | None, rows: int | None) -> _Reader:

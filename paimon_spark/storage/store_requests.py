@@ -8,13 +8,15 @@ own spelling.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import hashlib
 import inspect
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 
 import pyarrow as pa
@@ -162,6 +164,39 @@ def files_below(store: Any, scheme: str, directory: str) -> list[str] | None:
         _LARGE_DIRECTORIES.add(known)
         return None
     return [str(one["Key"])[len(name) + 1 :] for one in page.get("Contents", ())]
+
+
+def sizes_of(store: Any, keys: Sequence[str]) -> dict[str, int]:
+    """Return the bytes of those of some objects of one S3 bucket that are there.
+
+    Each request lists the thousand objects from the next wanted one on: what lies between is passed over.
+
+    Args:
+        store: s3fs's file system.
+        keys: of objects, in the order in which S3 lists them (`listed_in_order`).
+    """
+    names = [key.partition("/")[2].encode() for key in keys]
+    bucket = keys[0].partition("/")[0]
+    ends = zip(names[0].decode(), names[-1].decode(), strict=False)
+    common = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+    asked = {"Bucket": bucket, "Prefix": common, **store.req_kw}
+    found: dict[str, int] = {}
+    at = 0
+    while at < len(names):
+        after = names[at].decode()[:-1]
+        page = store.call_s3("list_objects_v2", **asked, StartAfter=after)
+        listed = page.get("Contents", ())
+        found |= {f"{bucket}/{one['Key']}": int(one["Size"]) for one in listed}
+        if not page.get("IsTruncated") or not listed:
+            break
+        at = bisect.bisect_right(names, str(listed[-1]["Key"]).encode(), at + 1)
+    return {key: found[key] for key in keys if key in found}
+
+
+def listed_in_order(scheme: str, keys: Collection[str]) -> list[str]:
+    """Return the keys of objects as their store lists them; empty where its listings begin at no key, or have none."""
+    ends_unordered = any(key.partition("/")[0].endswith("--x-s3") for key in keys)  # directory buckets
+    return [] if scheme != "s3" or ends_unordered else sorted(keys, key=str.encode)
 
 
 def _entries(page: dict[str, Any], bucket: str) -> list[dict[str, Any]]:

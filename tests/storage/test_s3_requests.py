@@ -22,6 +22,7 @@ from paimon_spark.spark.jobs.keyed_merges import overlapping_files
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.formats import check_sizes
 from paimon_spark.storage.store_requests import KEPT, KeptFiles
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.table import FileStoreTable
@@ -234,6 +235,30 @@ def test_keys_of_many_buckets_are_asked_for_at_once(
         assert not has_key_twice(table, files)
     assert kinds(seen) == {"GET": 2 * buckets}
     assert held.most == 2 * buckets
+
+
+def test_sizes_of_files_in_many_directories_are_few_requests(
+    catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's reader is given files whose sizes were looked at: a scan of many partitions lists no directory alone."""
+    file_io = FileIO.for_path(ROOT, catalog.options)
+    store = file_io.filesystem(ROOT)  # type: ignore[attr-defined]
+    names = [f"{BUCKET}/wh/sized/p=ä {n}/bucket-{b}/data-{n}.parquet" for n in range(40) for b in range(3)]
+    store.pipe({name: b"x" * (1 + at % 7) for at, name in enumerate(names)})
+    wanted = {f"s3a://{name}": 1 + at % 7 for at, name in enumerate(names) if at % 2}
+    gone = f"{ROOT}/sized/p=ä 1/bucket-1/none.parquet"
+    with requests_of(store) as seen:
+        assert file_io.sizes([*wanted, gone]) == wanted
+    assert len(seen) <= file_io.threads
+    with requests_of(store) as seen:
+        assert file_io.sizes(list(wanted)[:2]) == dict(list(wanted.items())[:2])
+    assert len(seen) <= 2
+    monkeypatch.setattr(store, "req_kw", {"MaxKeys": 3})
+    assert file_io.sizes([*wanted, gone]) == wanted
+    assert file_io.sizes([gone]) == {}
+    check_sizes(file_io, wanted)
+    with pytest.raises(CorruptTableError, match="bytes, but its manifest entry says 100"):
+        check_sizes(file_io, {**wanted, next(iter(wanted)): 100})
 
 
 def new_table(catalog: FilesystemCatalog, name: str) -> tuple[FileStoreTable, list[TaskMessage]]:
