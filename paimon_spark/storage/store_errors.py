@@ -24,7 +24,7 @@ from paimon_spark.errors import (
     StorageError,
 )
 from paimon_spark.storage import silence
-from paimon_spark.storage.store_options import install_command, redact
+from paimon_spark.storage.store_options import FSSPEC_SCHEME, install_command, redact, scheme_of
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -219,7 +219,7 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint:
     if isinstance(error, PermissionError) or _status(error) in _DENIED_STATUS or _says_denied(reason):
         return StorageDeniedError(
             f"'{shown}' may not be read or written ({reason}). Give the user who runs Spark the right to it; of an "
-            f"object store check the keys ('s3.access-key', 's3.secret-key'){more}",
+            f"object store check the keys{_keys_of(path)}{more}",
             number,
         )
     kinds = {kind.__name__ for each in (error, error.__cause__) for kind in type(each).__mro__}
@@ -244,10 +244,25 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint:
     )
 
 
+_KEYS: Final = {
+    "s3": " ('s3.access-key', 's3.secret-key')",
+    "oss": " ('fs.oss.accessKeyId', 'fs.oss.accessKeySecret')",
+    "gs": " ('fs.token')",
+    "abfs": " ('fs.account_key', 'fs.connection_string')",
+}
+"""The options of the keys, by fsspec's scheme."""
+
+
+def _keys_of(path: str) -> str:
+    scheme = scheme_of(path)
+    return _KEYS.get(FSSPEC_SCHEME.get(scheme, scheme), "")
+
+
 def _where(path: str) -> str:
     if path.lower().startswith("s3"):
         return (
-            "Check the endpoint ('s3.endpoint') and the network; 's3.connection.establish.timeout' and "
+            "Check the endpoint ('s3.endpoint', with http:// where the store has no TLS) and the network; "
+            "'s3.connection.establish.timeout' and "
             "'s3.connection.timeout' say how long is waited"
         )
     if path.lower().startswith("hdfs"):

@@ -271,10 +271,10 @@ def _is_secret(key: str) -> bool:
 
 
 def _finish_s3(translated: dict[str, Any]) -> None:
-    if str(translated.pop("path_style", "false")).lower() == "true":
+    if _boolean("path.style.access", translated.pop("path_style", "false")):
         _put(translated, "config_kwargs.s3", {"addressing_style": "path"})
     if "use_ssl" in translated:
-        translated["use_ssl"] = str(translated["use_ssl"]).lower() == "true"
+        translated["use_ssl"] = _boolean("connection.ssl.enabled", translated["use_ssl"])
     config = translated.get("config_kwargs", {})
     for key in _S3_SECONDS:
         if key in config:
@@ -297,6 +297,13 @@ def _seconds(text: str) -> float:
         raise OptionError(
             f"A time-out of the store is a duration such as '30 s', or milliseconds, not '{text}'."
         ) from None
+
+
+def _boolean(name: str, text: object) -> bool:
+    given = str(text).strip().lower()
+    if given not in ("true", "false"):
+        raise OptionError(f"The option 's3.{name}' is true or false, not '{text}'.")
+    return given == "true"
 
 
 def _number(name: str, text: str) -> int:

@@ -69,6 +69,20 @@ class _Answer(Exception):
     status_code = 403
 
 
+@pytest.mark.parametrize(
+    ("path", "option"),
+    [
+        ("s3a://b/t", "s3.secret-key"),
+        ("oss://b/t", "fs.oss.accessKeyId"),
+        ("gs://b/t", "fs.token"),
+        ("abfss://c@a.dfs.core.windows.net/t", "fs.account_key"),
+    ],
+)
+def test_a_denial_names_the_options_of_its_store(path: str, option: str) -> None:
+    assert option in str(translated(_named("ClientError")("(InvalidAccessKeyId) when calling"), path))
+    assert "'s3." not in str(translated(PermissionError(errno.EACCES, "x"), "hdfs://n/t"))
+
+
 def test_a_denial_is_known_by_the_answer_behind_the_error() -> None:
     def failing() -> None:
         try:

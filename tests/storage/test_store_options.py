@@ -120,6 +120,13 @@ def test_bad_json_and_contradictions_are_errors() -> None:
         fsspec_options("s3", "s3://x", {"fs.a": "1", "fs.a.b": "2"})
 
 
+@pytest.mark.parametrize("key", ["s3.path-style-access", "fs.s3a.path.style.access", "s3.connection.ssl.enabled"])
+def test_what_is_true_or_false_is_nothing_else(key: str) -> None:
+    with pytest.raises(OptionError, match="is true or false, not 'yess'"):
+        fsspec_options("s3", "s3://b/t", {key: "yess"})
+    assert fsspec_options("s3", "s3://b/t", {key: " TRUE "})
+
+
 def test_only_store_options_are_kept() -> None:
     given = {"S3.Endpoint": "e", "bucket": "1", "fs.anon": "true", "commit.unsafe-rename": "true", "file.format": "orc"}
     assert set(store_options(given)) == {"S3.Endpoint", "fs.anon", "commit.unsafe-rename"}
