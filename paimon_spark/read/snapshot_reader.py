@@ -94,9 +94,8 @@ def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
     if scan.top_level_only and table.schema.kind.is_keyed:
         files = files.filter(files.levels == table.options.num_levels - 1)
     vectors = vectors_of(table, snapshot)
-    return generate_splits(
-        table, snapshot.id, files, scan.parallelism, vectors=vectors, whole_files=scan.limit is not None
-    )
+    whole_files = scan.whole_files or scan.limit is not None
+    return generate_splits(table, snapshot.id, files, scan.parallelism, vectors=vectors, whole_files=whole_files)
 
 
 def _check_no_full_scan(table: FileStoreTable, snapshot: Snapshot, files: int) -> None:

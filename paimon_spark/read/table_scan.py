@@ -83,6 +83,8 @@ class TableScan:
 
     Fewer files are planned where they hold that many rows for certain. The caller still cuts the rows.
     """
+    whole_files: bool = True
+    """False cuts files that need no merging where there are fewer than tasks; threads of one process share a budget."""
     top_level_only: bool = False
     """Whether only files of the highest level are read, of tables with a primary key."""
     row_ids: Predicate | None = None

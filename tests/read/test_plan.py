@@ -202,16 +202,20 @@ def test_one_file_gives_every_task_work(tmp_path: Path, monkeypatch: pytest.Monk
     made.append(data)
     made.compact(full=True)
     table = load_table(str(tmp_path / "t"), options={"source.split.open-file-cost": "1 kb"})
-    cut = plan_of(table, parallelism=3)
+    cut = plan_of(table, parallelism=3, whole_files=False)
     assert [[file.row_groups for file in split.files] for split in cut.splits] == [[(0, 3)], [(1, 3)], [(2, 3)]]
     assert [rows(replace(cut, splits=(split,))).num_rows for split in cut.splits] == [1 << 18, 1 << 18, 75_712]
     assert rows(cut).sort_by("k").cast(data.schema).equals(data)
-    for other in (plan_of(table), plan_of(table, parallelism=3, limit=5)):
+    for other in (
+        plan_of(table),
+        plan_of(table, parallelism=3, limit=5, whole_files=False),
+        plan_of(table, parallelism=3),
+    ):
         assert [file.row_groups for split in other.splits for file in split.files] == [None]
     monkeypatch.undo()
-    assert len(plan_of(table, parallelism=3).splits) == 1
+    assert len(plan_of(table, parallelism=3, whole_files=False).splits) == 1
     paimon_spark.open_table(tmp_path / "t").append(data.slice(0, 10))
-    merged = [split for split in plan_of(table, parallelism=3).splits if not split.raw_convertible]
+    merged = [split for split in plan_of(table, parallelism=3, whole_files=False).splits if not split.raw_convertible]
     assert [file.row_groups for split in merged for file in split.files] == [None, None] * bool(keys)
 
 

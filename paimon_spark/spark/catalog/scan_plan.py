@@ -115,7 +115,7 @@ class ScanPlan:
         columns = tuple(self._read_fields())
         table, source = self.read_table, self.source
         scan = TableScan(table, source, self.view, columns, self.predicate, cores_here(), self.limit)
-        plan = replace(scan, row_ids=row_id_predicate(self.metadata_predicates)).plan()
+        plan = replace(scan, whole_files=False, row_ids=row_id_predicate(self.metadata_predicates)).plan()
         if self.metadata_predicates:
             plan = prune_by_metadata(plan, self.metadata_predicates)
         plan = self._of_known_partitions(plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, prune_by_metadata, refuse_merged_splits
@@ -48,7 +48,7 @@ class TableRead:
             UnsupportedError: the table cannot be read yet.
         """
         table = opened_for(request, opened)
-        scan = TableScan.of(table, row_view_of(request), snapshot_id=request.snapshot_id)
+        scan = replace(TableScan.of(table, row_view_of(request), snapshot_id=request.snapshot_id), whole_files=False)
         own = {field.name for field in scan.columns}
         fields = metadata_fields(table.schema) if scan.view is ROWS else ()
         return cls(request, scan, tuple(field for field in fields if field.name not in own))
