@@ -102,6 +102,8 @@ def test_the_snippets_run_in_their_order(
             server = request.getfixturevalue("rest")
             code = code.replace(_REST, server.uri).replace("my_catalog", "wh")
             monkeypatch.setenv("PAIMON_TOKEN", server.options()["token"])
+            # other tests have the same server, which forgets no table when its database goes
+            code += 'spark.sql("DROP TABLE lake.sales.orders")\nspark.sql("DROP DATABASE lake.sales CASCADE")\n'
         if _HIVE in code:
             code = code.replace(_HIVE, request.getfixturevalue("hive").uri)
             code += 'spark.sql("DROP DATABASE hive.sales CASCADE")\n'  # other tests have the same metastore
