@@ -66,16 +66,20 @@ class OssFiles(_Any):  # type: ignore[misc]
         from oss2.exceptions import InconsistentError, OssError, RequestError
         from requests import RequestException
 
-        for left in reversed(range(self._attempts())):
+        for attempt in range(1, self._attempts()):
             try:
                 return deed()
-            except OssError as error:
-                if not left or not (isinstance(error, RequestError | InconsistentError) or error.status in _BUSY):
-                    raise _translated(error) from error
             except RequestException:
-                if not left:
-                    raise
-        raise AssertionError("there is one attempt at least")
+                continue
+            except OssError as error:
+                if error.status in _BUSY:
+                    time.sleep(_PAUSE_SECONDS * attempt)
+                elif not isinstance(error, RequestError | InconsistentError):
+                    raise _translated(error) from error
+        try:
+            return deed()
+        except OssError as error:
+            raise _translated(error) from error
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:

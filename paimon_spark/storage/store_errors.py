@@ -262,8 +262,7 @@ def _where(path: str) -> str:
     if path.lower().startswith("s3"):
         return (
             "Check the endpoint ('s3.endpoint', with http:// where the store has no TLS) and the network; "
-            "'s3.connection.establish.timeout' and "
-            "'s3.connection.timeout' say how long is waited"
+            "'s3.connection.establish.timeout' and 's3.connection.timeout' say how long is waited"
         )
     if path.lower().startswith("hdfs"):
         return "Check that the NameNode of the path is active, and the network"

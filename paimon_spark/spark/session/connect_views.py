@@ -44,7 +44,7 @@ class KeptView:
     """Whether it is a table to Spark, into which rows can be written."""
     made_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     states: Mapping[tuple[str, ...], State] | None = None
-    """Of its tables, by path and branch, when it was made anew; None where it is as the user made it."""
+    """Of its tables, by store, path and branch, when it was made anew; None where it is as the user made it."""
 
 
 _KEPT: WeakKeyDictionary[Any, dict[str, KeptView]] = WeakKeyDictionary()
