@@ -2,7 +2,9 @@
 
 `python -m benchmarks.cluster` runs the same statements on a standalone master with workers of one core each, one of
 them and then as many as there are cores, and with `--local-cluster` in Spark's `local-cluster`. Each statement is run
-twice, the second time counts. Rows a second grow with executors until the disk, or the machine's cores, are busy.
+twice, the second time counts. Rows a second grow with executors until the disk, or the machine's cores, are busy: an
+executor and its Python worker take two cores. So `--share 0.3 --workers 1 2 4` gives each worker three tenths of a core
+(a control group of Linux; root only), and leaves the rest to the driver.
 
 Of each statement it shows the largest task and the largest broadcast, as Spark's own log gives them; in the end the
 most memory that the driver's JVM and Python had. None of these may grow with the rows.
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -139,7 +141,7 @@ def measured(master: str, cores: int, rows: int, warehouse: str) -> dict[str, Ro
 
 
 @contextmanager
-def _master(cores: int, local: bool) -> Iterator[str]:
+def _master(cores: int, local: bool, share: float) -> Iterator[str]:
     if local:
         yield f"local-cluster[{cores},1,1024]"
         return
@@ -149,8 +151,44 @@ def _master(cores: int, local: bool) -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory() as folder,
         standalone_cluster(Path(folder), workers=cores, memory="1400m") as master,
+        _limited([_process_of(f"{folder}/work-{number}") for number in range(cores)] if share else [], share),
     ):
         yield master
+
+
+def _process_of(argument: str) -> int:
+    """The process that was started with an argument."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if argument.encode() in entry.read_bytes().split(b"\0"):
+                return int(entry.parent.name)
+        except OSError:  # it has ended
+            continue
+    raise SystemExit(f"no process has the argument {argument}")
+
+
+@contextmanager
+def _limited(processes: Sequence[int], share: float) -> Iterator[None]:
+    """Give each process, and those that it starts, a share of a core: a control group, of version 1 or 2."""
+    root = Path("/sys/fs/cgroup/cpu")
+    first = root.is_dir()
+    groups = [(root if first else root.parent) / f"paimon-benchmark-{process}" for process in processes]
+    period = 20_000
+    try:
+        for group, process in zip(groups, processes, strict=True):
+            group.mkdir()
+            if first:
+                (group / "cpu.cfs_period_us").write_text(str(period))
+                (group / "cpu.cfs_quota_us").write_text(str(int(share * period)))
+            else:
+                (group / "cpu.max").write_text(f"{int(share * period)} {period}")
+            (group / "cgroup.procs").write_text(str(process))
+        yield
+    finally:
+        for group in filter(Path.is_dir, groups):
+            for process in (group / "cgroup.procs").read_text().split():
+                (group.parent / "cgroup.procs").write_text(process)
+            group.rmdir()
 
 
 def main() -> None:
@@ -158,27 +196,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--local-cluster", action="store_true", help="Spark's, in place of a standalone master")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, os.cpu_count() or 2], help="how many executors")
+    parser.add_argument("--share", type=float, default=0, help="of a core, for each worker of the standalone master")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--cores", type=int, help="executors of one core each: this many, and one")
+    parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--warehouse", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
         work(given.worker, given.cores, given.rows, given.warehouse)
         return
-    counts = [1, given.cores or os.cpu_count() or 2]
     found = {}
-    for count in counts:
-        with tempfile.TemporaryDirectory() as warehouse, _master(count, given.local_cluster) as master:
+    for count in given.workers:
+        with tempfile.TemporaryDirectory() as warehouse, _master(count, given.local_cluster, given.share) as master:
             found[count] = measured(master, count, given.rows, warehouse)
-    one, all_ = (found[count] for count in counts)
-    print(f"| statement | rows/s, 1 executor | {counts[1]} executors | ratio | tasks | task | broadcast |")
-    print("|---|---|---|---|---|---|---|")
-    for name, row in all_.items():
-        if name != "driver":
-            before, now = (part[name]["rows"] / part[name]["seconds"] for part in (one, all_))
-            sizes = [f"{row.get(what, 0) / 1024:.0f} KB" for what in ("task", "broadcast")]
-            cells = [f"{before:,.0f}", f"{now:,.0f}", f"**{now / before:.2f}**", f"{row.get('tasks', 0):.0f}", *sizes]
-            print(f"| {name} | {' | '.join(cells)} |")
+    _print(found)
+
+
+def _print(found: dict[int, dict[str, Row]]) -> None:
+    first, last = (next(iter(found.values())), list(found.values())[-1])
+    counts = " | ".join(f"{count} executor{'s' * (count > 1)}" for count in found)
+    print(f"| statement | rows/s, {counts} | last ÷ first | tasks | largest task | largest broadcast |")
+    print(f"|---|{'---|' * len(found)}---|---|---|---|")
+    for name, row in last.items():
+        if name == "driver":
+            continue
+        speeds = [part[name]["rows"] / part[name]["seconds"] for part in found.values()]
+        growth = first[name]["seconds"] / row["seconds"]
+        sizes = [f"{row.get(what, 0) / 1024:.0f} KB" for what in ("task", "broadcast")]
+        cells = [*(f"{speed:,.0f}" for speed in speeds), f"**{growth:.2f}**", f"{row.get('tasks', 0):.0f}", *sizes]
+        print(f"| {name} | {' | '.join(cells)} |")
     for count, part in found.items():
         peaks = ", ".join(f"{name} {value / (1 << 20):.0f} MB" for name, value in part["driver"].items())
         print(f"\nThe driver's memory at most, {count} executors: {peaks}.")

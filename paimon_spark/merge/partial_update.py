@@ -72,6 +72,13 @@ class PartialUpdate(MergeEngine):
         plain = {rule.name for rule in self.rules if not rule.aggregates}
         return frozenset(names) & (plain - order)
 
+    @property
+    def overwritten_columns(self) -> frozenset[str]:
+        """Those whose newest value that is not null is the row's, whatever other columns hold."""
+        return frozenset(
+            rule.name for rule in self.rules if not (rule.aggregates or rule.is_sequence or rule.compared_by)
+        )
+
     def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         merging = MergeInput(rows, self.layout.sort(rows))
         return _PartialUpdateMerge(self, merging, names).result(

@@ -151,17 +151,16 @@ class RowPositions:
         """Look up where the slice begins and what is deleted of it; opens the file if need be."""
         self._next = 0
         self._kept: npt.NDArray[np.int64] | None = None
-        if file.deletion_vector is None and (file.row_groups is None or file.row_groups[0] == 0):
+        if file.deletion_vector is None and (file.row_groups is None or file.row_groups.first == 0):
             return
         with open_data_file(table.file_io, file.path, file.format, file.size, rows=file.row_count) as reader:
-            part, parts = file.row_groups or (0, 1)
-            rows, count = reader.row_group_rows, reader.num_row_groups
-            first = count * part // parts
+            rows = reader.row_group_rows
+            groups = range(len(rows)) if file.row_groups is None else file.row_groups.indexes(len(rows))
             selection = selected_rows(table.file_io, file, reader.num_rows)
             if selection is None:
-                self._next = sum(rows[:first])
+                self._next = sum(rows[: groups.start])
             else:
-                self._kept = selection.positions(rows, range(first, count * (part + 1) // parts))
+                self._kept = selection.positions(rows, groups)
 
     def take(self, rows: int) -> npt.NDArray[np.int64]:
         """The positions of the next rows."""
@@ -365,9 +364,7 @@ def _row_groups(reader: DataFileReader, file: SplitFile, predicate: Predicate | 
     """Return the row groups to read: those of the file's slice that may match; None is all of them."""
     chosen: range | None = None
     if file.row_groups is not None:
-        part, parts = file.row_groups
-        count = reader.num_row_groups
-        chosen = range(count * part // parts, count * (part + 1) // parts)
+        chosen = file.row_groups.indexes(reader.num_row_groups)
     if predicate is None:
         return None if chosen is None else list(chosen)
     matching = reader.prune_row_groups(predicate)

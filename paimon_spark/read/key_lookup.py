@@ -281,7 +281,7 @@ def numbers_of_keys(splits: Sequence[DataSplit]) -> tuple[dict[BucketLocation, i
     merged: set[BucketLocation] = set()
     for split in splits:
         location = (split.partition, split.bucket)
-        rows = sum(file.row_count // file.share - (file.delete_row_count or 0) for file in split.files)
+        rows = sum(file.share(file.row_count) - (file.delete_row_count or 0) for file in split.files)
         most[location] = most.get(location, 0) + max(0, rows)
         if not split.raw_convertible:
             merged.add(location)

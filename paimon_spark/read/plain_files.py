@@ -74,6 +74,11 @@ def plain_splits(plan: ReadPlan, *, filtered: bool = False, overlap: bool = True
     return list(filter(_test_of(plan, filtered=filtered, overlap=overlap), plan.splits))
 
 
+def may_hold_plain_rows(plan: ReadPlan) -> bool:
+    """Whether files of the plan may be such, as far as its columns and the kind of the read tell."""
+    return _test_of(plan, filtered=True, overlap=False) is not _never
+
+
 def _test_of(plan: ReadPlan, *, filtered: bool, overlap: bool) -> Callable[[DataSplit], bool]:
     """What tells plain splits of a plan from others. Schemas of files are looked up for splits that may be plain."""
     if plan.read not in (read_split, read_streamed) or passed_over(plan.table):

@@ -37,6 +37,31 @@ _KEYS = ("min_key", "max_key")
 """What a `SplitFile` takes over from `DataFileMeta`, in its own order; in manifests ``_FILE_SIZE`` and so on."""
 
 
+class RowGroups(NamedTuple):
+    """Some of the row groups of a file, in order: equal slices of them, or those of a Parquet file that are named.
+
+    Slices are shares, not numbers of row groups, so that planning opens no data file.
+    """
+
+    first: int
+    """The first slice, from 0."""
+    end: int
+    """The slice after the last one."""
+    of: int
+    """How many slices there are: as many as row groups where `start_byte` is given."""
+    start_byte: int | None = None
+    """Where the first of the row groups begins, as far as known."""
+    end_byte: int | None = None
+
+    def indexes(self, count: int) -> range:
+        """Which of ``count`` row groups these are."""
+        return range(count * self.first // self.of, count * self.end // self.of)
+
+    def share(self, amount: int) -> int:
+        """The share of an amount of the whole file."""
+        return amount * (self.end - self.first) // self.of
+
+
 class SplitFile(NamedTuple):
     """One data file of a split."""
 
@@ -58,12 +83,8 @@ class SplitFile(NamedTuple):
     min_key: bytes = b""
     """Serialized BinaryRow of the trimmed primary key; empty in raw splits, which have no use for it."""
     max_key: bytes = b""
-    row_groups: tuple[int, int] | None = None
-    """(i, n): only the i-th (from 0) of n equal slices of the file's row groups; None is the whole file.
-
-    Slices are shares, not numbers of row groups, so that planning opens no data file; `row_count` and `size` stay those
-    of the whole file.
-    """
+    row_groups: RowGroups | None = None
+    """Only these; None is the whole file. `row_count`, `size` and keys stay those of the whole file."""
 
     first_row_id: int | None = None
     """Id of the file's first row in tables with row tracking; None where its rows have their ids as a column."""
@@ -107,10 +128,9 @@ class SplitFile(NamedTuple):
         """Where the file is, with its name."""
         return self.directory + self.name
 
-    @property
-    def share(self) -> int:
-        """How many equal slices the file is cut into; 1 for a whole file."""
-        return 1 if self.row_groups is None else self.row_groups[1]
+    def share(self, amount: int) -> int:
+        """The share of its row groups in an amount of the whole file."""
+        return amount if self.row_groups is None else self.row_groups.share(amount)
 
     @property
     def kept_rows(self) -> int | None:
@@ -144,12 +164,12 @@ class DataSplit:
     @property
     def row_count(self) -> int:
         """Rows of the files that no vector deletes, before merging and filters; of a sliced file its share."""
-        return sum((file.row_count if (kept := file.kept_rows) is None else kept) // file.share for file in self.files)
+        return sum(file.share(file.row_count if (kept := file.kept_rows) is None else kept) for file in self.files)
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the files; of a sliced file its share."""
-        return sum(file.size // file.share for file in self.files)
+        return sum(file.share(file.size) for file in self.files)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as columns; what files share is written once."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from paimon_spark.read.data_evolution import groups_of_rows
 from paimon_spark.read.pruning import WITH_ROWS, bucket_groups
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, key_ranks, pack_ordered, sections_of
-from paimon_spark.read.split import DataSplit, FileBlock, PackedFiles, SplitFile
+from paimon_spark.read.split import DataSplit, FileBlock, PackedFiles, RowGroups, SplitFile
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, is_blob_file
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.deletion_vectors import NO_VECTORS, Vectors
@@ -191,7 +191,7 @@ def _slim(files: Sequence[SplitFile], raw: bool) -> tuple[SplitFile, ...]:
 def _sliced_bins(files: Sequence[SplitFile], target: int, share: int, cost: int) -> list[list[SplitFile]]:
     """Pack files in their order; Parquet files larger than `target`, if that is not 0, are cut into slices."""
     pieces = [piece for file in files for piece in _sliced(file, target)]
-    return pack_ordered(pieces, lambda file: max(file.size // file.share, cost), share)
+    return pack_ordered(pieces, lambda file: max(file.share(file.size), cost), share)
 
 
 def counts_blobs(options: CoreOptions) -> bool:
@@ -221,7 +221,7 @@ def _sliced(file: SplitFile, target: int) -> list[SplitFile]:
     count = min(count, file.row_count, max(_MOST_SMALL_SLICES, file.size // _SMALL_SLICE_BYTES))
     if file.format != "parquet" or count < 2:
         return [file]
-    return [file._replace(row_groups=(i, count)) for i in range(count)]
+    return [file._replace(row_groups=RowGroups(i, i + 1, count)) for i in range(count)]
 
 
 def split_files(table: FileStoreTable, files: ManifestColumns, vectors: Vectors = NO_VECTORS) -> list[SplitFile]:

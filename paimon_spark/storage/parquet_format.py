@@ -220,6 +220,26 @@ class ParquetReader(DataFileReader):
             pages = PageReader(self._source, self._file, self.path)
             return sum(pages.most_rows(group, predicate) for group in groups)
 
+    def row_group_bounds(self, name: str) -> tuple[pa.Array, pa.Array] | None:
+        """The least and greatest values of a column in each row group, null where not told; None without the column."""
+        with corrupt_as(self.path, "Parquet"):
+            found = self._row_group_stats(name)
+        return None if found is None else found[:2]
+
+    def null_count(self, name: str) -> int | None:
+        """The nulls of a flat column, those of all rows where the file lacks it; None where that is not told."""
+        if self.schema.get_field_index(name) < 0:
+            return self.num_rows
+        with corrupt_as(self.path, "Parquet"):
+            found = self._row_group_stats(name)
+        return None if found is None or found[2].null_count else sum(found[2].to_pylist())
+
+    def row_group_starts(self) -> list[int]:
+        """The first byte of each row group."""
+        metadata = self._file.metadata
+        first = [metadata.row_group(at).column(0) for at in range(metadata.num_row_groups)]
+        return [min(chunk.dictionary_page_offset or chunk.data_page_offset, chunk.data_page_offset) for chunk in first]
+
     def close(self) -> None:
         """Close the file."""
         self._file.close(force=True)

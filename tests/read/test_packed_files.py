@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.read import split_generator
-from paimon_spark.read.split import FileBlock, PackedFiles, SplitFile, from_wire, to_wire
+from paimon_spark.read.split import FileBlock, PackedFiles, RowGroups, SplitFile, from_wire, to_wire
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.table.deletion_vectors import VectorLocation
 from tests.support.plans import plan_of
@@ -40,7 +40,7 @@ _FILES = st.builds(
     delete_row_count=st.none() | st.integers(0, 2),
     min_key=st.binary(max_size=3),
     max_key=st.binary(min_size=2, max_size=2),
-    row_groups=st.none() | st.just((1, 3)),
+    row_groups=st.none() | st.just(RowGroups(1, 2, 3)),
     write_cols=st.none() | st.just(("a", "b")),
     deletion_vector=st.none() | st.just(VectorLocation("/w/t/index/i", 1, 2)),
     created_millis=st.integers(0, 2),

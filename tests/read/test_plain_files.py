@@ -12,6 +12,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.read.incremental_read import read_written
 from paimon_spark.read.plain_files import holds_plain_rows
+from paimon_spark.read.split import RowGroups
 from paimon_spark.read.table_scan import ReadPlan
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import fake_file, make_table, message
@@ -40,7 +41,7 @@ def test_files_of_an_append_table_are_its_rows(tmp_path: Path) -> None:
     assert holds_plain_rows(plan)
     assert holds_plain_rows(with_split(plan, raw_convertible=False))
     assert holds_plain_rows(with_file(plan, delete_row_count=None))
-    assert holds_plain_rows(with_file(plan, row_groups=(1, 2)))
+    assert holds_plain_rows(with_file(plan, row_groups=RowGroups(1, 2, 2)))
 
 
 def test_whatever_else_a_plan_says_makes_it_another(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.file_read import RowSelection
 from paimon_spark.read.metadata_columns import ROW_INDEX, read_with_metadata
 from paimon_spark.read.row_views import find_view
-from paimon_spark.read.split import DataSplit
+from paimon_spark.read.split import DataSplit, RowGroups
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField
@@ -74,7 +74,10 @@ def test_pruned_row_groups_do_not_shift_positions(marked: tuple[FileStoreTable, 
 
 def test_slices_have_the_rows_of_the_file(marked: tuple[FileStoreTable, DataSplit]) -> None:
     table, split = marked
-    parts = [dataclasses.replace(split, files=(split.files[0]._replace(row_groups=(part, 3)),)) for part in range(3)]
+    parts = [
+        dataclasses.replace(split, files=(split.files[0]._replace(row_groups=RowGroups(part, part + 1, 3)),))
+        for part in range(3)
+    ]
     assert [value for part in parts for value in values(table, part)] == LEFT
     counts = [sum(batch.num_rows for batch in read_split(table, part, (), None)) for part in parts]
     assert sum(counts) == len(LEFT)

@@ -19,7 +19,12 @@ KINDS = {
     "rows": "'merge-engine' = 'deduplicate', 'sequence.field' = 'g'",
     "vectors": "'merge-engine' = 'deduplicate', 'deletion-vectors.enabled' = 'true'",
     "changed": "'merge-engine' = 'partial-update'",
+    "grouped": "'merge-engine' = 'partial-update', 'fields.g.sequence-group' = 'v,w', "
+    "'parquet.block.row.count.limit' = '64'",
+    "totals": "'merge-engine' = 'aggregation', 'fields.g.aggregate-function' = 'sum', "
+    "'parquet.block.row.count.limit' = '64'",
 }
+"""Row groups of 64 rows let files that overlap be cut."""
 QUERIES = [
     "SELECT * FROM {t}",
     "SELECT count(*), sum(k), max(v) FROM {t}",
@@ -37,6 +42,8 @@ QUERIES = [
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paimon_spark.spark.catalog.native_scan._LEAST_NATIVE_ROWS", 100)
+    monkeypatch.setattr("paimon_spark.read.row_group_sections.LEAST_ROWS", 50)
+    monkeypatch.setattr("paimon_spark.read.row_group_sections._LEAST_MERGED_BYTES", 1)
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +104,35 @@ def test_what_is_cut_and_what_is_not(spark: SparkSession, tables: dict[str, str]
     filtered = plan("SELECT k FROM partial WHERE v > 'v3' AND g % 2 = 1")
     assert filtered.count("Filter") >= 2  # each side has its own
     assert filtered.index("Union") < filtered.index("Filter")
+
+
+@pytest.mark.parametrize("kind", ["grouped", "totals"])
+def test_row_groups_that_nothing_overlaps_are_read_as_they_are(
+    spark: SparkSession, tables: dict[str, str], kind: str
+) -> None:
+    query = f"SELECT * FROM {kind} WHERE p = 'b'"
+    frame = spark.sql(query)
+    plan = str(frame._jdf.queryExecution().executedPlan().toString())
+    assert (plan.count("BatchScan"), plan.count(NATIVE), plan.count("merged splits")) == (2, 1, 1)
+    ours = spark.sql(query.replace(kind, f"{kind} WITH (`read.spark-parquet` = 'false')"))
+    assert row_multiset(collected(frame)) == row_multiset(collected(ours))
+
+
+def test_partial_updates_of_whole_rows_are_read_as_newest_rows(spark: SparkSession, tables: dict[str, str]) -> None:
+    """Where a newer file has a null in a column of the query, rows are merged."""
+    spark.sql(
+        "CREATE TABLE newest (k BIGINT NOT NULL, v STRING, w STRING, g BIGINT) TBLPROPERTIES ('primary-key' = 'k', "
+        "'bucket' = '2', 'write-only' = 'true', 'merge-engine' = 'partial-update')"
+    )
+    spark.sql("INSERT INTO newest SELECT id, hex(id), IF(id % 3 = 0, NULL, 'w'), id FROM range(2000)")
+    spark.sql("INSERT INTO newest SELECT id, hex(id + 1), 'x', IF(id % 5 = 0, NULL, id) FROM range(500, 3000, 2)")
+    for columns, native in (("*", False), ("g", False), ("k, v, w", True), ("w", True), ("v, k", True)):
+        for condition in ("", " WHERE v > '7' AND w IS NOT NULL", " WHERE k % 3 = 1"):
+            frame = spark.sql(f"SELECT {columns} FROM newest{condition}")
+            plan = str(frame._jdf.queryExecution().executedPlan().toString())
+            assert (plan.count(NATIVE), plan.count("BatchScan")) == (int(native), 1), (columns, condition)
+            ours = spark.sql(f"SELECT {columns} FROM newest WITH (`read.spark-parquet` = 'false'){condition}")
+            assert row_multiset(collected(frame)) == row_multiset(collected(ours)), (columns, condition)
 
 
 def test_keys_of_many_rows_are_merged_by_a_job(

@@ -88,6 +88,7 @@ def test_s3_is_read_by_spark(tmp_path: Path) -> None:
         done = run_program([*program, jars, str(tmp_path), one.url, two.url], tmp_path, environment)
     assert done.code == 0, done.err[-3000:]
     found = json.loads((tmp_path / "found.json").read_text())
+    assert "HEAD wh" in found["loaded"]
     late = [[4, "é", 0], [5, "é", 1]]
     assert found["one"] == {"native": True, "rows": late, "hidden": False}
     assert found["ours"] == {"native": False, "rows": late, "hidden": False}

@@ -23,15 +23,25 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from pyspark.sql.types import StructType
 
 from paimon_spark.read.metadata_columns import FILE_PATH
-from paimon_spark.read.plain_files import holds_plain_rows, merged_splits, plain_splits
+from paimon_spark.read.newest_rows import newest_row_wins
+from paimon_spark.read.plain_files import holds_plain_rows, may_hold_plain_rows, merged_splits, plain_splits
+from paimon_spark.read.row_group_sections import cut_by_keys
+from paimon_spark.read.split import RowGroups
 from paimon_spark.spark.catalog.driver_read import is_small
-from paimon_spark.spark.catalog.position_filter import BITS, POSITION, is_worth_filtering, position_filter_of
+from paimon_spark.spark.catalog.position_filter import (
+    BITS,
+    LEAST_FAR_ROWS_A_FILE,
+    POSITION,
+    is_worth_filtering,
+    position_filter_of,
+)
 from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.plan_tables import active_session
@@ -120,15 +130,44 @@ def hadoop_files(gateway: Gateway, file_io: FileIO, sizes: Mapping[str, int]) ->
     schemes = {scheme for scheme, _ in roots}
     if schemes <= {"", "file"}:
         return LOCAL
+    if len(schemes) > 1:
+        return None
+    found = _settings(file_io, roots)
+    if found is None:
+        return None
+    ways = {_way(gateway, *found, root, path, sizes[path]) for root, path in roots.items()}
+    return ways.pop() if len(ways) == 1 else None
+
+
+def load_store_client(gateway: Gateway, file_io: FileIO, path: str) -> None:
+    """Let the JVM load its client of a store before the first scan needs it: of S3 that takes more than a second.
+
+    The store is asked for one directory, in a thread of its own. What goes wrong is left to the scan.
+
+    Args:
+        gateway: the JVM.
+        file_io: of the store.
+        path: the directory.
+    """
+    root = _root(path)
+    found = _settings(file_io, [root])
+    if found is None:
+        return
+    kind, settings = found
+    scheme = _OTHER_SCHEMES.get(root[0], root[0]) + "-paimon-load" * bool(settings)
+    own = {f"fs.{scheme}.impl": file_system_class(kind, settings)} if settings else {}
+    asked = partial(size_of_file, gateway, None, {**settings, **own}, HadoopFiles(None, scheme).uri(path))
+    threading.Thread(target=asked, name="paimon-store-client", daemon=True).start()
+
+
+def _settings(file_io: FileIO, roots: Iterable[tuple[str, str]]) -> tuple[str, dict[str, str]] | None:
+    """The store's kind, and its settings for Hadoop on top of the session's; None where Hadoop cannot have them."""
     inner = file_io.inner if isinstance(file_io, ConfinedFileIO) else file_io
-    if len(schemes) > 1 or not schemes <= _SCHEMES or not isinstance(inner, FsspecFileIO):
+    if not isinstance(inner, FsspecFileIO) or not {scheme for scheme, _ in roots} <= _SCHEMES:
         return None
     given = inner.storage_options if inner.session is None else inner.session.given
     settings = hadoop_options(inner.scheme, given, {bucket for _, bucket in roots})
-    if settings is None:
-        return None
-    ways = {_way(gateway, inner.scheme, settings, root, path, sizes[path]) for root, path in roots.items()}
-    return ways.pop() if len(ways) == 1 else None
+    return None if settings is None else (inner.scheme, settings)
 
 
 def why_not_native(gateway: Gateway, scan: ScanPlan) -> str:
@@ -295,24 +334,32 @@ def native_position_filter(gateway: Gateway, scan: ScanPlan, settings: Mapping[s
 
     Arguments: those of `is_native`.
     """
-    if scan.has_plain_rows or not is_native(gateway, scan, settings, filtered=True):
+    if scan.has_plain_rows:
         return None
-    far = not _is_local(scan.table.path)
-    if merged_splits(scan.plan) and (is_small(gateway, scan) or not is_worth_filtering(scan, far=far)):
+    far, merges = not _is_local(scan.table.path), bool(merged_splits(scan.plan))
+    if merges and (is_small(gateway, scan) or not is_worth_filtering(scan, far=far)):
         return None  # the keys of all files would be read
+    if merges and may_hold_plain_rows(scan.plan) and newest_row_wins(scan.plan):
+        scan = scan.as_if({"merge-engine": "deduplicate"})
+    if not is_native(gateway, scan, settings, filtered=True):
+        return None
     return position_filter_of(scan.plan, active_session(gateway), far=far)
 
 
 def native_part(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> tuple[ScanPlan, ScanPlan] | None:
     """Cut a scan that our reader would read: files that Spark's Parquet reader can read, and the others.
 
+    Files that are merged are cut too, between row groups.
+
     Arguments: those of `is_native`.
 
     Returns:
-        Two scans, which have each split once; None where Spark's reader would read few rows.
+        Two scans, which have each row once; None where Spark's reader would read few rows.
     """
-    if scan.limit is not None or scan.has_plain_rows:
+    if scan.limit is not None or scan.has_plain_rows or not may_hold_plain_rows(scan.plan):
         return None
+    if _is_worth_cutting(scan):
+        scan = scan.with_splits(cut_by_keys(scan.table, scan.plan.splits))
     plain = plain_splits(scan.plan, filtered=True, overlap=False)
     rows = sum(split.row_count for split in plain)
     if len(plain) == len(scan.plan.splits) or rows < max(_LEAST_NATIVE_ROWS, scan.row_count // 4):
@@ -320,6 +367,13 @@ def native_part(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -
     native, rest = scan.of_splits(plain)
     filtered = not native.has_plain_rows
     return (native, rest) if is_native(gateway, native, settings, filtered=filtered) else None
+
+
+def _is_worth_cutting(scan: ScanPlan) -> bool:
+    merged = merged_splits(scan.plan)
+    rows = sum(split.row_count for split in merged)
+    far = not _is_local(scan.table.path)
+    return rows >= max(2 * _LEAST_NATIVE_ROWS, LEAST_FAR_ROWS_A_FILE * sum(len(s.files) for s in merged) if far else 0)
 
 
 def _packed(scan: ScanPlan, position_filter: PositionFilter | None) -> list[tuple[DataSplit, ...]]:
@@ -475,8 +529,11 @@ def _as_spark_keeps(value: Any) -> Any:
 
 def _slice(file: SplitFile, uri: Callable[[str], str]) -> tuple[str, int, int, int]:
     """Return a file or a range of its bytes. A row group belongs to the range that holds its middle."""
-    part, parts = file.row_groups or (0, 1)
-    start, end = file.size * part // parts, file.size * (part + 1) // parts
+    groups = file.row_groups or RowGroups(0, 1, 1)
+    if groups.start_byte is None or groups.end_byte is None:
+        start, end = file.size * groups.first // groups.of, file.size * groups.end // groups.of
+    else:
+        start, end = groups.start_byte, groups.end_byte
     return uri(file.path), start, end - start, file.size
 
 

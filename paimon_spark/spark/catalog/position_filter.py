@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from paimon_spark.read.newest_rows import may_be_newest_rows
 from paimon_spark.read.plain_files import merged_splits
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.superseded_rows import superseded_rows
@@ -49,6 +50,8 @@ _MOST_PARTLY_WANTED_ROWS: Final = 1 << 21
 """The same where the query wants few rows, perhaps: merging these keys takes as long as a task that runs Python."""
 _LEAST_FAR_ROWS: Final = 1 << 20
 """On a store: of fewer rows each file is a request that costs more than its rows."""
+LEAST_FAR_ROWS_A_FILE: Final = 300_000
+"""On a store: of smaller files Spark's tasks wait for two to four requests each, one after the other."""
 _MOST_FAR_ROWS: Final = 1 << 22
 """Those whose keys the driver reads from a store."""
 _WORD_BYTES: Final = 8
@@ -61,7 +64,8 @@ PositionFilter = Mapping[str, bytes]
 def may_need_position_filter(table: FileStoreTable) -> bool:
     """Return whether a scan of the table may need a position filter."""
     options = table.options
-    return options.deletion_vectors_enabled or (bool(table.schema.primary_keys) and options.one_row_wins)
+    one_row_wins = bool(table.schema.primary_keys) and (options.one_row_wins or may_be_newest_rows(table))
+    return options.deletion_vectors_enabled or one_row_wins
 
 
 def is_worth_filtering(scan: ScanPlan, *, far: bool = False) -> bool:
@@ -71,9 +75,11 @@ def is_worth_filtering(scan: ScanPlan, *, far: bool = False) -> bool:
         scan: what is read.
         far: the files are on a store: the driver would read their keys over the network, the JVM all files again.
     """
-    rows = sum(split.row_count for split in merged_splits(scan.plan))
+    merged = merged_splits(scan.plan)
+    rows = sum(split.row_count for split in merged)
+    least = max(_LEAST_FAR_ROWS, LEAST_FAR_ROWS_A_FILE * sum(len(split.files) for split in merged)) if far else 0
     few = scan.limit is not None or implied_by(scan.predicate, scan.table.schema.trimmed_primary_keys) is not None
-    return rows >= (_LEAST_FAR_ROWS if far else 0) and rows <= (_MOST_PARTLY_WANTED_ROWS if few else _MOST_ROWS)
+    return least <= rows <= (_MOST_PARTLY_WANTED_ROWS if few else _MOST_ROWS)
 
 
 def position_filter_of(plan: ReadPlan, spark: SparkSession, *, far: bool = False) -> PositionFilter | None:

@@ -200,6 +200,15 @@ class ScanPlan:
         """This scan with splits that a stream has planned already."""
         return replace(self, known_plan=replace(plan, splits=tuple(chain.from_iterable(tasks))))
 
+    def as_if(self, options: Mapping[str, str]) -> ScanPlan:
+        """The scan of the same files, whose table has other options: `FileStoreTable.as_if`."""
+        plan = replace(self.plan, table=self.plan.table.as_if(options))
+        return replace(self, table=self.table.as_if(options), known_plan=plan)
+
+    def with_splits(self, splits: Iterable[DataSplit]) -> ScanPlan:
+        """This scan with splits of the same rows."""
+        return replace(self, known_plan=replace(self.plan, splits=tuple(splits)))
+
     def of_splits(self, wanted: Iterable[DataSplit]) -> tuple[ScanPlan, ScanPlan]:
         """This scan with these of its splits, and with the others."""
         plan, chosen = self.plan, {id(split) for split in wanted}

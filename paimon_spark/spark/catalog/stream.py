@@ -135,7 +135,7 @@ class StreamProxy(AnswerProxy):
         self._reader = self.stream.reader_of(read)
         files = [file for splits in tasks for split in splits for file in split.files]
         self._planned.clear()
-        self._planned.update(files=len(files), bytes=sum(file.size // file.share for file in files))
+        self._planned.update(files=len(files), bytes=sum(file.share(file.size) for file in files))
         if self._native_fits[0] and self._filters_are_sparks:
             plain = ScanPlan(self.source.table, self.struct, view=self.source.view).of(self.stream.scan.plan, tasks)
             if is_native(self.gateway, plain, question.settings):

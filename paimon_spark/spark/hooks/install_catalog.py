@@ -9,7 +9,9 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from paimon_spark.metastore.opening import kind_of
 from paimon_spark.spark.catalog.catalog import CatalogProxy
+from paimon_spark.spark.catalog.native_scan import load_store_client
 from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.install import PLAN_HOOKS, Contents, Hook, is_whole, put_into
 from paimon_spark.spark.hooks.parser import install_parser
@@ -26,6 +28,7 @@ from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.session.active_session import remember_catalog
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.sql.table_definitions import keeps_format_tables
+from paimon_spark.storage.store_options import scheme_of
 from paimon_spark.table.catalog_views import keeps_functions, keeps_views
 from paimon_spark.table.metastore_catalog import open_catalog
 
@@ -78,4 +81,6 @@ def install_catalog(
 
     put_into(gateway, java_state(spark), Contents(hooks, {name: java_proxy(proxy)}))
     remember_catalog(spark, name, catalog)
+    if kind_of(options) != "rest" and scheme_of(catalog.warehouse) not in ("", "file"):
+        load_store_client(gateway, catalog.file_io, catalog.warehouse)
     return proxy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from enum import Enum
@@ -146,17 +147,21 @@ def _is_at_hand(plan: Any) -> bool:
 
 
 _PY4J_LOGS: Final = ("py4j.java_gateway", "py4j.clientserver")
+_UNLOGGED: Final = threading.local()
+
+
+def _is_logged(_: logging.LogRecord) -> bool:
+    return not getattr(_UNLOGGED, "depth", 0)
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Keep py4j from logging what it sends and gets, which it does at level DEBUG."""
-    loggers = [logging.getLogger(name) for name in _PY4J_LOGS]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
+    """Keep py4j from logging what this thread sends and gets, which it does at level DEBUG."""
+    for name in _PY4J_LOGS:
+        logging.getLogger(name).addFilter(_is_logged)  # once: a logger has the same filter only once
+    before = getattr(_UNLOGGED, "depth", 0)
+    _UNLOGGED.depth = before + 1
     try:
         yield
     finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
+        _UNLOGGED.depth = before

@@ -149,7 +149,7 @@ def pack_groups(
 
 
 def _weight(group: Sequence[DataSplit], open_file_cost_bytes: int) -> int:
-    return sum(max(file.size // file.share, open_file_cost_bytes) for split in group for file in split.files)
+    return sum(max(file.share(file.size), open_file_cost_bytes) for split in group for file in split.files)
 
 
 def even_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,166 @@
+"""Cuts merged splits between row groups, where no key lies on both sides.
+
+Files whose keys overlap are merged as a whole (`sections`). The footers of Parquet files say more: which keys each row
+group holds. Row groups whose keys no other file has are rows as they are, which any reader of Parquet reads. The others
+become splits of their own, which tasks merge side by side. Runs on the driver, which reads the footers.
+
+Keys are compared by their first column alone: row groups that share none of its values share no key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby, pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.read.footer_facts import MOST_FILES, row_group_keys
+from paimon_spark.read.sections import has_no_deletes, sections_of
+from paimon_spark.read.split import DataSplit, RowGroups, SplitFile
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.key_order import column_ranks
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from paimon_spark.read.footer_facts import RowGroupKeys
+    from paimon_spark.table.table import FileStoreTable
+
+LEAST_ROWS: Final = 1 << 17
+"""Row groups that need no merging are read as they are where they have so many rows in a row."""
+_LEAST_MERGED_BYTES: Final = 16 << 20
+"""Neighbouring sections of fewer bytes are merged by one task."""
+_KEY_TYPES: Final = (
+    t.TinyIntType,
+    t.SmallIntType,
+    t.IntType,
+    t.BigIntType,
+    t.DateType,
+    t.CharType,
+    t.VarCharType,
+)
+"""Of the first column of a key: types whose values Parquet's statistics hold as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One row group of a file of a split."""
+
+    file: int
+    at: int
+    rows: int
+
+
+def cut_by_keys(table: FileStoreTable, splits: Sequence[DataSplit]) -> list[DataSplit]:
+    """Cut the splits that are merged between row groups, where that leaves many rows that need no merging.
+
+    Args:
+        table: of the plan, with a primary key.
+        splits: of one snapshot.
+
+    Returns:
+        Splits of the same rows; those that cannot be cut are the same objects.
+
+    Raises:
+        CorruptTableError: a data file is missing or damaged.
+    """
+    merged = [split for split in splits if _may_be_cut(table, split)]
+    files = [file for split in merged for file in split.files]
+    if len(files) > MOST_FILES:
+        return list(splits)
+    found = row_group_keys(table, files)
+    chosen = {id(split) for split in merged}
+    cut: list[DataSplit] = []
+    for split in splits:
+        footers = [found[file.path] for file in split.files] if id(split) in chosen else [None]
+        known = [footer for footer in footers if footer is not None]
+        cut.extend(_cut(split, known) if len(known) == len(footers) else [split])
+    return cut
+
+
+def _may_be_cut(table: FileStoreTable, split: DataSplit) -> bool:
+    """Whether a split has row groups enough for it to pay, in files whose keys can be told."""
+    return (
+        type(split) is DataSplit
+        and not split.raw_convertible
+        and isinstance(table.schema.field(table.schema.trimmed_primary_keys[0]).type, _KEY_TYPES)
+        and any(file.row_count > LEAST_ROWS and has_no_deletes(file) for file in split.files)
+        and all(file.format == "parquet" and file.row_groups is None for file in split.files)
+    )
+
+
+def _cut(split: DataSplit, footers: Sequence[RowGroupKeys]) -> list[DataSplit]:
+    pieces = [_Piece(file, at, rows) for file, footer in enumerate(footers) for at, rows in enumerate(footer.rows)]
+    bounds = [footer.low for footer in footers] + [footer.high for footer in footers]
+    ranks = column_ranks(pa.concat_arrays(bounds))
+    low, high = ranks[: len(pieces)], ranks[len(pieces) :]
+    if not _is_in_order(pieces, low, high):
+        return [split]
+    parts = list(_parts(split, sections_of(pieces, low, high)))
+    if not any(raw for raw, _ in parts):
+        return [split]
+    return [replace(split, files=_files(split, footers, part, raw=raw), raw_convertible=raw) for raw, part in parts]
+
+
+def _is_in_order(pieces: Sequence[_Piece], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> bool:
+    """Whether the row groups of each file are in the order of their keys, as a writer of sorted runs leaves them."""
+    same = np.array([before.file == after.file for before, after in pairwise(pieces)], dtype=bool)
+    return bool(np.all(low <= high) and np.all(high[:-1][same] <= low[1:][same]))
+
+
+def _parts(split: DataSplit, sections: Sequence[list[_Piece]]) -> Iterator[tuple[bool, list[_Piece]]]:
+    """Yield row groups that become a split each, and whether they are read as they are.
+
+    Row groups of one file that are rows as they are stay together; few of them are merged with their neighbours, and so
+    are small sections.
+    """
+    merged: list[_Piece] = []
+    for file, group in groupby(sections, lambda section: _lone_file(split, section)):
+        if file is not None:
+            pieces = list(chain.from_iterable(group))
+            if sum(piece.rows for piece in pieces) < LEAST_ROWS:
+                merged += pieces
+                continue
+            if merged:
+                yield False, merged
+            yield True, pieces
+            merged = []
+            continue
+        for section in group:
+            if _bytes(split, merged) >= _LEAST_MERGED_BYTES:
+                yield False, merged
+                merged = []
+            merged = merged + section
+    if merged:
+        yield False, merged
+
+
+def _lone_file(split: DataSplit, section: Sequence[_Piece]) -> int | None:
+    """The file whose rows a section is, as they are; None where it is merged."""
+    files = {piece.file for piece in section}
+    return section[0].file if len(files) == 1 and has_no_deletes(split.files[section[0].file]) else None
+
+
+def _bytes(split: DataSplit, pieces: Sequence[_Piece]) -> int:
+    files = split.files
+    return sum(files[piece.file].size * piece.rows // max(1, files[piece.file].row_count) for piece in pieces)
+
+
+def _files(
+    split: DataSplit, footers: Sequence[RowGroupKeys], pieces: Sequence[_Piece], *, raw: bool
+) -> tuple[SplitFile, ...]:
+    """The row groups of each file: one stretch of it, since they are in the order of their keys."""
+    found: dict[int, list[int]] = {}
+    for piece in pieces:
+        found.setdefault(piece.file, []).append(piece.at)
+    files = []
+    for at, groups in sorted(found.items()):
+        file, footer, first, end = split.files[at], footers[at], min(groups), max(groups) + 1
+        starts = (*footer.starts, file.size)
+        if (first, end) != (0, len(footer.rows)):
+            file = file._replace(row_groups=RowGroups(first, end, len(footer.rows), starts[first], starts[end]))
+        files.append(file._replace(min_key=b"", max_key=b"") if raw else file)
+    return tuple(files)
