@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import CorruptTableError, SchemaError, TableNotFoundError, UnsupportedError
@@ -159,15 +160,17 @@ class SchemaStore:
             SchemaError: there is a table already, or snapshots of one.
         """
         data = _encoded(schema)
-        left = SnapshotStore(self._file_io, self._paths).ids()
-        if left and not self.ids():
+        with ThreadPoolExecutor(2 if self._file_io.threads > 1 else 1) as pool:
+            asked = pool.submit(SnapshotStore(self._file_io, self._paths).ids), pool.submit(self.ids)
+            left, there = (each.result() for each in asked)
+        if left and not there:
             raise SchemaError(
                 f"{self._paths.branch_root} has snapshots ({self._paths.snapshot_path(left[-1])}) but no schema: it is "
                 "what a damaged table left, one that was written while it was dropped, or a rename that was stopped. A "
                 "new table there would show their rows. Run the same rename again, delete the directory, or restore "
                 "its schema files."
             )
-        if self.ids() or not self._file_io.create_exclusive(self._paths.schema_path(schema.id), data):
+        if there or not self._file_io.create_exclusive(self._paths.schema_path(schema.id), data):
             raise SchemaError(
                 f"Schema in filesystem exists, creation is not allowed: {self._paths.branch_root} is a table already."
             )

@@ -357,19 +357,17 @@ class TableDefinitionsProxy(NamespacesProxy):
         self.handed_out: WeakSet[TableProxy] = WeakSet()
         """Tables of statements under way: what they read of a table is pinned when it is replaced."""
 
-    def createTable(self, ident: JavaObject, *definition: Any) -> Any:
-        """CREATE TABLE."""
+    def createTable(self, ident: JavaObject, *definition: Any) -> None:
+        """CREATE TABLE. Spark loads the table if it needs it, as it does where a catalog gives none."""
         self._create(ident, self._schema(ident, definition))
-        return self._table(ident)
 
-    def createTableLike(self, ident: JavaObject, info: JavaObject, source: JavaObject) -> Any:
+    def createTableLike(self, ident: JavaObject, info: JavaObject, source: JavaObject) -> None:
         """CREATE TABLE … LIKE (4.3): columns, partitions and options of a table, with properties on top."""
         given = {**_copied(dict(source.properties())), **dict(info.properties())}
         columns = struct_from_columns(self.gateway, source.columns())
         given, keeps_files = self._own_path(ident, given), keeps_format_tables(self.catalog)
         store = self.catalog.options
         self._create(ident, schema_of_create(columns, source.partitioning(), given, store, keeps_files=keeps_files))
-        return self._table(ident)
 
     def alterTable(self, ident: JavaObject, changes: Any) -> Any:
         """ALTER TABLE: all changes of a statement are one new schema."""
@@ -490,14 +488,14 @@ class TableDefinitionsProxy(NamespacesProxy):
         """
         namespace, name = list(ident.namespace()), ident.name()
         by_path = is_path_name(name)
-        if not by_path and not self.namespaceExists(namespace):
-            raise no_such_namespace(self.gateway, namespace)
-        if self._is_table(ident):
+        if not self.catalog.is_remote and self._is_table(ident):  # of a store Spark has just asked
             raise table_already_exists(self.gateway, ident)
         try:
             create_named_table(self.catalog, "" if by_path else namespace[0], name, schema, self.catalog.options)
-        except SchemaError:
-            if self._is_table(ident):  # another session was faster
+        except PaimonError as error:
+            if not by_path and not self.namespaceExists(namespace):
+                raise no_such_namespace(self.gateway, namespace) from None
+            if isinstance(error, SchemaError) and self._is_table(ident):  # another session was faster
                 raise table_already_exists(self.gateway, ident) from None
             raise
 
