@@ -44,6 +44,20 @@ KINDS = {
     "deduplicate": "'primary-key'='id', 'bucket'='8', ",
     "partial-update": "'primary-key'='id', 'bucket'='8', 'merge-engine'='partial-update', ",
 }
+_LOG = """\
+rootLogger.level = warn
+logger.tasks.name = org.apache.spark.scheduler
+logger.tasks.level = info
+logger.blocks.name = org.apache.spark.storage
+logger.blocks.level = info
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %m%n
+"""
+"""Spark's own default shows no more than warnings, whatever the level that a session sets."""
 _MARK = "#step "
 _TASK = re.compile(r"Starting task .* (\d+) bytes")
 _BROADCAST = re.compile(r"Block broadcast_(\d+)_piece\d+ stored as bytes .*?estimated size ([\d.]+) (\w+)")
@@ -99,8 +113,10 @@ def work(master: str, cores: int, rows: int, warehouse: str) -> None:
     builder = SparkSession.builder.master(master).appName("cluster").config("spark.cores.max", str(cores))
     for key, value in SESSION.items():
         builder = builder.config(key, value)
+    log = Path(warehouse, "log4j2.properties")
+    log.write_text(_LOG)
+    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log}")
     spark = builder.config("spark.executorEnv.PYTHONPATH", str(ROOT)).getOrCreate()
-    spark.sparkContext.setLogLevel("INFO")
     paimon_spark.register_catalog(spark, "c", warehouse=warehouse)
     spark.sql("CREATE DATABASE IF NOT EXISTS c.d")
     for name, count, run in steps(spark, rows):

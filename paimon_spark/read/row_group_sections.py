@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from paimon_spark.read.footer_facts import MOST_FILES, row_group_keys
 from paimon_spark.read.sections import has_no_deletes, sections_of
-from paimon_spark.read.split import DataSplit, RowGroups, SplitFile
+from paimon_spark.read.split import DataSplit, KeyRangeSplit, RowGroups, SplitFile
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.key_order import column_ranks
 
@@ -33,6 +33,8 @@ LEAST_ROWS: Final = 1 << 17
 """Row groups that need no merging are read as they are where they have so many rows in a row."""
 _LEAST_MERGED_BYTES: Final = 16 << 20
 """Neighbouring sections of fewer bytes are merged by one task."""
+_HEAVY: Final = 3
+"""A split of more than so many times a task's share is cut: a task and its Python worker keep two cores busy."""
 _KEY_TYPES: Final = (
     t.TinyIntType,
     t.SmallIntType,
@@ -81,28 +83,106 @@ def cut_by_keys(table: FileStoreTable, splits: Sequence[DataSplit]) -> list[Data
     return cut
 
 
+def in_key_ranges(table: FileStoreTable, splits: Sequence[DataSplit], cores: int) -> list[DataSplit]:
+    """Cut merged splits that one task would read while others have nothing to do into ranges of keys.
+
+    Args:
+        table: of the plan.
+        splits: of one read, by `read_split`.
+        cores: how many tasks can run at once.
+
+    Returns:
+        Splits of the same rows; those that cannot be cut are the same objects.
+
+    Raises:
+        CorruptTableError: a data file is missing or damaged.
+    """
+    share = max(_LEAST_MERGED_BYTES, sum(split.size_bytes for split in splits) // max(1, cores))
+    heavy = [split for split in splits if split.size_bytes > _HEAVY * share and _is_merged(table, split)]
+    files = {file.path: file for split in heavy for file in split.files}
+    if not 0 < len(files) <= MOST_FILES:
+        return list(splits)
+    found = row_group_keys(table, files.values())
+    chosen = {id(split) for split in heavy}
+    cut: list[DataSplit] = []
+    for split in splits:
+        footers = [found[file.path] for file in split.files] if id(split) in chosen else [None]
+        known = [footer for footer in footers if footer is not None]
+        whole = len(known) < len(footers)
+        cut.extend([split] if whole else _ranges(table, split, known, -(-split.size_bytes // share)))
+    return cut
+
+
+def _ranges(
+    table: FileStoreTable, split: DataSplit, footers: Sequence[RowGroupKeys], parts: int
+) -> Iterator[DataSplit]:
+    pieces, low, high = _pieces(split, footers)
+    order = np.argsort(low, kind="stable")
+    rows = np.cumsum([pieces[at].rows for at in order])
+    wanted = rows[-1] * np.arange(1, parts) // parts
+    cuts = np.unique(low[order[np.searchsorted(rows, wanted)]])
+    cuts = cuts[cuts > low.min()]
+    if not len(cuts):
+        yield split
+        return
+    values = pa.concat_arrays(
+        [footer.low.take(pa.array(_groups(split, at, footer), pa.int64())) for at, footer in enumerate(footers)]
+    )
+    at_cut = [values[int(np.flatnonzero(low == cut)[0])].as_py() for cut in cuts]
+    key = table.schema.trimmed_primary_keys[0]
+    bounds = zip([low.min(), *cuts], [*cuts, high.max() + 1], [None, *at_cut], [*at_cut, None], strict=True)
+    for first, end, least, below in bounds:
+        inside = [piece for piece, lo, hi in zip(pieces, low, high, strict=True) if hi >= first and lo < end]
+        yield KeyRangeSplit.of(split, _files(split, footers, inside, raw=False), key, least, below)
+
+
 def _may_be_cut(table: FileStoreTable, split: DataSplit) -> bool:
     """Whether a split has row groups enough for it to pay, in files whose keys can be told."""
+    return _is_merged(table, split) and any(
+        file.row_count > LEAST_ROWS and has_no_deletes(file) for file in split.files
+    )
+
+
+def _is_merged(table: FileStoreTable, split: DataSplit) -> bool:
+    """Whether files are merged whose keys can be told."""
     return (
         type(split) is DataSplit
         and not split.raw_convertible
+        and table.schema.kind.is_keyed
         and isinstance(table.schema.field(table.schema.trimmed_primary_keys[0]).type, _KEY_TYPES)
-        and any(file.row_count > LEAST_ROWS and has_no_deletes(file) for file in split.files)
-        and all(file.format == "parquet" and file.row_groups is None for file in split.files)
+        and all(file.format == "parquet" for file in split.files)
     )
 
 
 def _cut(split: DataSplit, footers: Sequence[RowGroupKeys]) -> list[DataSplit]:
-    pieces = [_Piece(file, at, rows) for file, footer in enumerate(footers) for at, rows in enumerate(footer.rows)]
-    bounds = [footer.low for footer in footers] + [footer.high for footer in footers]
-    ranks = column_ranks(pa.concat_arrays(bounds))
-    low, high = ranks[: len(pieces)], ranks[len(pieces) :]
+    pieces, low, high = _pieces(split, footers)
     if not _is_in_order(pieces, low, high):
         return [split]
     parts = list(_parts(split, sections_of(pieces, low, high)))
     if not any(raw for raw, _ in parts):
         return [split]
     return [replace(split, files=_files(split, footers, part, raw=raw), raw_convertible=raw) for raw, part in parts]
+
+
+def _pieces(
+    split: DataSplit, footers: Sequence[RowGroupKeys]
+) -> tuple[list[_Piece], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The row groups of a split, and the ranks of their least and greatest keys."""
+    chosen = [_groups(split, at, footer) for at, footer in enumerate(footers)]
+    pieces = [_Piece(file, at, footers[file].rows[at]) for file, groups in enumerate(chosen) for at in groups]
+    ends = (
+        end.take(pa.array(groups, pa.int64()))
+        for side in ("low", "high")
+        for groups, end in zip(chosen, (getattr(footer, side) for footer in footers), strict=True)
+    )
+    ranks = column_ranks(pa.concat_arrays(list(ends)))
+    return pieces, ranks[: len(pieces)], ranks[len(pieces) :]
+
+
+def _groups(split: DataSplit, file: int, footer: RowGroupKeys) -> list[int]:
+    """The row groups of a file that belong to the split."""
+    some = split.files[file].row_groups
+    return list(range(len(footer.rows)) if some is None else some.indexes(len(footer.rows)))
 
 
 def _is_in_order(pieces: Sequence[_Piece], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> bool:

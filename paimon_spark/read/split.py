@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from paimon_spark.spec.file_names import data_file_format
 from paimon_spark.spec.manifest_columns import Constant
+from paimon_spark.spec.predicate import Leaf, Predicate, all_of
 from paimon_spark.table.deletion_vectors import VectorLocation
 from paimon_spark.table.file_indexes import IndexLocation
 
@@ -216,6 +217,40 @@ class DiffSplit(DataSplit):
 def _restored(split: DataSplit, before: tuple[int, ...], after: tuple[int, ...]) -> DiffSplit:
     position = split.partition, split.bucket, split.total_buckets
     return DiffSplit(split.snapshot_id, *position, split.files, False, split.branch, before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRangeSplit(DataSplit):
+    """The rows of a split, all of its files or some row groups of them, whose key is in a range."""
+
+    key: str = ""
+    """The first column of the primary key, without columns of the partition."""
+    low: Any = None
+    """Its least value; None for all."""
+    high: Any = None
+    """The value that all of them are below; None for all."""
+
+    @property
+    def condition(self) -> Predicate | None:
+        """What is true of its rows."""
+        bounds = (("ge", self.low), ("lt", self.high))
+        leaves = [Leaf(name, self.key, (value,)) for name, value in bounds if value is not None]
+        return all_of(leaves) if leaves else None
+
+    @classmethod
+    def of(cls, split: DataSplit, files: Sequence[SplitFile], key: str, low: Any, high: Any) -> KeyRangeSplit:
+        """The part of a split, in these files."""
+        position = split.partition, split.bucket, split.total_buckets
+        return cls(split.snapshot_id, *position, files, split.raw_convertible, split.branch, key, low, high)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a plain split and the range."""
+        restore, arguments = DataSplit.__reduce__(self)
+        return _restored_range, (restore(*arguments), self.key, self.low, self.high)
+
+
+def _restored_range(split: DataSplit, key: str, low: Any, high: Any) -> KeyRangeSplit:
+    return KeyRangeSplit.of(split, split.files, key, low, high)
 
 
 _File = TypeVar("_File", bound=tuple[Any, ...])

@@ -26,6 +26,7 @@ from paimon_spark.read.data_evolution_read import read_files
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
+from paimon_spark.read.split import KeyRangeSplit
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import (
     Leaf,
@@ -76,6 +77,8 @@ def read_split(
         SnapshotNotFoundError: a data file is missing because the snapshot has expired meanwhile.
         DataError: the merge engine cannot take a row (such as a delete that partial-update is not set to accept).
     """
+    if isinstance(split, KeyRangeSplit):
+        predicate = all_of([each for each in (split.condition, predicate) if each is not None])
     read_fields = with_filter_columns(table, plan_fields, predicate)
     constants = partition_constants(table, split)
     reader = FileRead(

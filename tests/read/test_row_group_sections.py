@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -16,12 +18,13 @@ from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read import footer_facts, row_group_sections
 from paimon_spark.read.newest_rows import newest_row_wins
 from paimon_spark.read.plain_files import merged_splits
-from paimon_spark.read.row_group_sections import cut_by_keys
-from paimon_spark.read.split import DataSplit
+from paimon_spark.read.row_group_sections import cut_by_keys, in_key_ranges
+from paimon_spark.read.split import DataSplit, KeyRangeSplit
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.table_scan import ReadPlan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, IntType
+from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.spec.type_parser import parse_type
@@ -72,11 +75,13 @@ def row(key: Any, number: int, **values: Any) -> dict[str, Any]:
     return {"k": key, "w": number % 3, "s": number, "v": f"v{number}", **values}
 
 
-def rows_of(plan: ReadPlan, splits: list[DataSplit] | None = None) -> Counter[str]:
+def rows_of(
+    plan: ReadPlan, splits: Sequence[DataSplit] | None = None, condition: Predicate | None = None
+) -> Counter[str]:
     return Counter(
         str(list(row.values()))
         for split in (plan.splits if splits is None else splits)
-        for batch in read_split(plan.table, split, plan.fields)
+        for batch in read_split(plan.table, split, plan.fields, condition)
         for row in batch.to_pylist()
     )
 
@@ -124,6 +129,44 @@ def test_what_is_not_cut_stays_the_same_object(tmp_path: Path, why: str, monkeyp
     cut = cut_by_keys(table, splits)
     assert len(cut) == len(splits) == 1
     assert cut[0] is splits[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("cut_before", [False, True])
+def test_ranges_of_keys_have_the_same_rows(tmp_path: Path, key: str, engine: str, cut_before: bool) -> None:
+    random = chance("key ranges", key, engine)
+    table = make(tmp_path / "t", key, ENGINES[engine], random.choice([("k",), ("k", "w")]))
+    for number in range(4):
+        first, step = (random.randrange(50), random.choice([1, 2, 3])) if number else (0, 1)
+        write(table, [row(KEYS[key](n), n + number) for n in range(first, 150, step)])
+    if engine == "deduplicate":
+        write(table, [row(KEYS[key](n), n) for n in range(20, 90)], deletes=True)
+    plan = plan_of(load_table(table.path))
+    splits = cut_by_keys(plan.table, plan.splits) if cut_before else plan.splits
+    cut = in_key_ranges(plan.table, splits, 5)
+    assert len([split for split in cut if isinstance(split, KeyRangeSplit)]) > 3 or cut_before
+    assert sum(split.size_bytes for split in cut) < 2 * sum(split.size_bytes for split in splits)
+    assert rows_of(plan, pickle.loads(pickle.dumps(cut))) == rows_of(plan)
+    few = replace(plan, fields=tuple(field for field in plan.fields if field.name == "s"))
+    condition = Leaf("gt", "s", (40,))
+    assert rows_of(few, cut, condition) == rows_of(few, None, condition)
+
+
+def test_a_scan_whose_tasks_have_enough_to_do_is_not_cut(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", "INT", {"bucket": "8"})
+    for _ in range(2):
+        write(table, [row(n, n) for n in range(200)])
+    splits = plan_of(load_table(table.path)).splits
+    assert all(a is b for a, b in zip(in_key_ranges(table, splits, 4), splits, strict=True))
+
+
+def test_one_key_is_one_range(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", "INT", {}, ("k", "w"))
+    for number in range(3):
+        write(table, [row(7, number, w=w) for w in range(40)])
+    splits = plan_of(load_table(table.path)).splits
+    assert in_key_ranges(table, splits, 4) == list(splits)
 
 
 def test_footers_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,24 @@ def test_row_groups_that_nothing_overlaps_are_read_as_they_are(
     assert row_multiset(collected(frame)) == row_multiset(collected(ours))
 
 
+def test_one_bucket_is_merged_by_several_tasks(
+    spark: SparkSession, tables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql(
+        "CREATE TABLE one (k BIGINT NOT NULL, v STRING, w STRING, g BIGINT, p STRING NOT NULL) TBLPROPERTIES "
+        f"('primary-key' = 'p,k', 'bucket' = '1', 'write-only' = 'true', {KINDS['grouped']})"
+    )
+    for low, step in ((0, 1), (0, 3), (7, 2)):
+        insert(spark, "one", low, step, "a")
+        insert(spark, "one", low, step, "b")
+    wanted = row_multiset(collected(spark.table("one")))
+    assert spark.table("one").rdd.getNumPartitions() == 1
+    monkeypatch.setattr("paimon_spark.spark.source.reader.cores_here", lambda: 8)
+    assert spark.table("one").rdd.getNumPartitions() > 1
+    assert row_multiset(collected(spark.table("one"))) == wanted
+    assert spark.sql("SELECT count(*) FROM one WHERE g > 100 AND v >= 'v2'").first() is not None
+
+
 def test_partial_updates_of_whole_rows_are_read_as_newest_rows(spark: SparkSession, tables: dict[str, str]) -> None:
     """Where a newer file has a null in a column of the query, rows are merged."""
     spark.sql(

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.read.split import DataSplit
+from paimon_spark.read.split_read import read_split
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.session.cut_frames import cut_batches, told_by_worker
 from paimon_spark.spark.source.worker_process import speed_up_worker
@@ -72,6 +73,10 @@ class PaimonReader(DataSourceReader):
     @told_by_worker
     def partitions(self) -> list[InputPartition]:
         """Splits packed into tasks. Called once, on the driver; Spark wants a list, and one without splits is fine."""
+        from paimon_spark.read.row_group_sections import in_key_ranges  # tasks do without it
+
+        if self._read is read_split:
+            self._splits = in_key_ranges(self._table, self._splits, cores_here())
         return [PaimonPartition(splits) for splits in self.packed_splits()]
 
     def packed_splits(self) -> list[tuple[DataSplit, ...]]:
