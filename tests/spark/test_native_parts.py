@@ -130,7 +130,7 @@ def test_one_bucket_is_merged_by_several_tasks(
         insert(spark, "one", low, step, "b")
     wanted = row_multiset(collected(spark.table("one")))
     assert spark.table("one").rdd.getNumPartitions() == 1
-    monkeypatch.setattr("paimon_spark.spark.source.reader.cores_here", lambda: 8)
+    monkeypatch.setattr("paimon_spark.spark.source.reader.task_slots", lambda: 8)
     assert spark.table("one").rdd.getNumPartitions() > 1
     assert row_multiset(collected(spark.table("one"))) == wanted
     assert spark.sql("SELECT count(*) FROM one WHERE g > 100 AND v >= 'v2'").first() is not None

@@ -1,7 +1,11 @@
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
 
 from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.spark.session import pyspark_members
+from paimon_spark.spark.source import reader
 from paimon_spark.spark.source.reader import MAX_BATCH_ROWS, MIN_BATCH_ROWS, even_batches, pack_splits
 
 MB = 1 << 20
@@ -34,6 +38,28 @@ def test_large_splits_stay_alone() -> None:
 
 def test_the_target_is_not_exceeded_by_neighbours() -> None:
     assert packed([60 * MB, 60 * MB, 60 * MB, 60 * MB], cores=1) == [[60 * MB] * 2, [60 * MB] * 2]
+
+
+@pytest.mark.parametrize(
+    ("master", "parallelism", "slots"),
+    [
+        ("local[7]", 7, 7),
+        ("local", 1, 1),
+        ("spark://host:7077", 40, 40),
+        ("yarn", 2, 5),
+        ("local-cluster[1,1,900]", 2, 5),
+    ],
+)
+def test_there_are_as_many_slots_as_the_session_says(
+    monkeypatch: pytest.MonkeyPatch, master: str, parallelism: int, slots: int
+) -> None:
+    """A cluster may still start its executors: then it counts as the driver's machine."""
+    context = SimpleNamespace(master=master, defaultParallelism=parallelism)
+    monkeypatch.setattr(reader, "cores_here", lambda: 5)
+    monkeypatch.setattr(pyspark_members, "running_context", lambda: context)
+    assert reader.task_slots() == slots
+    monkeypatch.setattr(pyspark_members, "running_context", lambda: None)
+    assert reader.task_slots() == 5
 
 
 def batch(rows: int, start: int = 0) -> pa.RecordBatch:

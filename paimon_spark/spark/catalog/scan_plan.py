@@ -27,7 +27,7 @@ from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, describe_source, resolve_source
 from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
-from paimon_spark.spark.source.reader import PaimonReader, cores_here
+from paimon_spark.spark.source.reader import PaimonReader, task_slots
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.spec.snapshot import Snapshot
@@ -114,7 +114,7 @@ class ScanPlan:
             self.table.snapshots.check_table_there()
         columns = tuple(self._read_fields())
         table, source = self.read_table, self.source
-        scan = TableScan(table, source, self.view, columns, self.predicate, cores_here(), self.limit)
+        scan = TableScan(table, source, self.view, columns, self.predicate, task_slots(), self.limit)
         plan = replace(scan, whole_files=False, row_ids=row_id_predicate(self.metadata_predicates)).plan()
         if self.metadata_predicates:
             plan = prune_by_metadata(plan, self.metadata_predicates)

@@ -29,7 +29,7 @@ from paimon_spark.spark.catalog.scan_plan import ScanPlan, partition_columns_las
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spark.jvm.gateway import Gateway
-from paimon_spark.spark.source.reader import PaimonPartition, cores_here
+from paimon_spark.spark.source.reader import PaimonPartition, task_slots
 from paimon_spark.spark.source.stream_source import READ_CHANGELOG, StreamSource, stream_table
 from paimon_spark.spec.predicate import all_of
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
@@ -130,7 +130,7 @@ class StreamProxy(AnswerProxy):
     def _asked_partitions(self, question: Question) -> Reply:
         """The tasks of a batch, which Spark plans twice; what makes their readers is asked next, and known then."""
         start, end = map(_parsed, question.arguments)
-        read = self.stream.scan.batch(start, end, cores_here())
+        read = self.stream.scan.batch(start, end, task_slots())
         tasks = self._tasks = self.stream.tasks(read)
         self._reader = self.stream.reader_of(read)
         files = [file for splits in tasks for split in splits for file in split.files]

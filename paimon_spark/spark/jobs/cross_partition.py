@@ -35,7 +35,7 @@ from paimon_spark.spark.jobs.progress import name_of
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite, number_of_tasks, run_write
 from paimon_spark.spark.session.pyspark_members import estimated_bytes
 from paimon_spark.spark.session.session_settings import is_connect
-from paimon_spark.spark.source.reader import cores_here, pack_splits
+from paimon_spark.spark.source.reader import pack_splits, task_slots
 from paimon_spark.spark.source.table_write import TaskRows, planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -92,7 +92,7 @@ def _counted(
     spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit]
 ) -> Iterator[tuple[bytes, int, int]]:
     """Count the keys of splits, by a job."""
-    packed = packed_splits(table, splits, cores(spark))
+    packed = packed_splits(table, splits, task_slots())
     struct = StructType(
         [StructField("partition", BinaryType()), StructField("bucket", IntegerType()), StructField("rows", LongType())]
     )
@@ -101,12 +101,6 @@ def _counted(
         frame, f"count keys of {name_of(table.path)}", partial(_count_keys, table, packed), struct
     ):
         yield bytes(row.partition), row.bucket, row.rows
-
-
-def cores(spark: SparkSession) -> int:
-    """How many tasks can run at once, as far as the session says."""
-    context = getattr(spark, "_sc", None)
-    return cores_here() if context is None else max(1, int(context.defaultParallelism))
 
 
 _ONE_TASK_BYTES = 32 << 20
@@ -133,7 +127,7 @@ def _write(written: RowsToWrite, at: SnapshotIdentity) -> int | None:
     rows = numbered(df)
     if overwrite is not None:
         overwrite = with_named_partitions(given, overwrite, lambda: _partitions_of(rows, given))
-    splits = kept_keys(given, overwrite, cores(spark))
+    splits = kept_keys(given, overwrite, task_slots())
     assignment = replace(given, dynamic=bucket_plan(given, splits, partial(_counted, spark, table)))
     schema = cross_partition_schema(table.schema)
     in_tasks = TaskRows(assignment=assignment, packed=True)
@@ -146,7 +140,7 @@ def _write(written: RowsToWrite, at: SnapshotIdentity) -> int | None:
     targets = targets_of(tasks)
     both = map_in_arrow(rows, partial(_pack_new, given, targets), PACKED_STRUCT)
     if splits:
-        work = packed_splits(table, splits, cores(spark))
+        work = packed_splits(table, splits, task_slots())
         numbers = spark.range(0, len(work), 1, len(work))
         both = both.unionAll(map_in_arrow(numbers, partial(_pack_known, table, work, targets), PACKED_STRUCT))
     assign = partial(_assign, write.plan, targets)

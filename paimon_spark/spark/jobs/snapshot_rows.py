@@ -17,7 +17,7 @@ from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.session.session_settings import settings_option
-from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader, cores_here
+from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader, task_slots
 from paimon_spark.spark.source.source_options import read_columns, read_request
 from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.storage.store_options import without_secrets
@@ -85,7 +85,7 @@ def table_rows(
     scan = TableScan.of(table, ROWS, snapshot_id=snapshot_id)
     if visible:
         scan = replace(scan, table=table)
-    plan = scan.select(columns=columns, predicate=condition, parallelism=cores_here()).plan()
+    plan = scan.select(columns=columns, predicate=condition, parallelism=task_slots()).plan()
     schema = to_spark_struct(plan.fields)
     return _read_rows(spark, PaimonReader(plan, spark_arrow_schema(schema)), schema)
 

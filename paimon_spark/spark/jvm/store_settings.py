@@ -17,7 +17,7 @@ from pyspark import SparkContext
 
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.session.pyspark_members import unlogged
+from paimon_spark.spark.session.pyspark_members import running_context, unlogged
 from paimon_spark.storage import session_stores
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def follow_session_stores(spark: SparkSession) -> None:
 
 def _settings(prefixes: Sequence[str], key_stores: str | None, secrets: Sequence[str]) -> Mapping[str, str]:
     """The settings whose keys start with a prefix; empty where no session runs."""
-    context = SparkContext._active_spark_context
+    context = running_context()
     gateway = None if context is None else _GATEWAYS.get(context)
     if gateway is None:
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -144,6 +146,13 @@ def _is_at_hand(plan: Any) -> bool:
     children = plan.children()
     inside = [children.apply(at) for at in range(children.size())] if name in _OVER else []
     return name in _AT_HAND or (bool(inside) and all(map(_is_at_hand, inside)))
+
+
+def running_context() -> SparkContext | None:
+    """The Spark context of this process; None in tasks, in clients of Spark Connect, and before there is one."""
+    module = sys.modules.get("pyspark.core.context")
+    context: SparkContext | None = None if module is None else module.SparkContext._active_spark_context
+    return context
 
 
 _PY4J_LOGS: Final = ("py4j.java_gateway", "py4j.clientserver")

@@ -76,7 +76,7 @@ class PaimonReader(DataSourceReader):
         from paimon_spark.read.row_group_sections import in_key_ranges  # tasks do without it
 
         if self._read is read_split:
-            self._splits = in_key_ranges(self._table, self._splits, cores_here())
+            self._splits = in_key_ranges(self._table, self._splits, task_slots())
         return [PaimonPartition(splits) for splits in self.packed_splits()]
 
     def packed_splits(self) -> list[tuple[DataSplit, ...]]:
@@ -113,8 +113,22 @@ class PaimonReader(DataSourceReader):
 
 
 def cores_here() -> int:
-    """The cores this process may use: right for local sessions, a floor for clusters."""
+    """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def task_slots() -> int:
+    """How many tasks can run at once: what the session of this process says, the cores here at least on a cluster.
+
+    A process without a session, as a server of Spark Connect plans a read in, knows its own cores alone.
+    """
+    from paimon_spark.spark.session.pyspark_members import running_context  # tasks do without it
+
+    context = running_context()
+    if context is None:
+        return cores_here()
+    slots = max(1, int(context.defaultParallelism))
+    return slots if str(context.master).partition("[")[0] == "local" else max(slots, cores_here())
 
 
 def pack_splits(
@@ -126,7 +140,7 @@ def pack_splits(
         splits: in the order of the plan, which is kept (neighbours are of one partition).
         target_bytes: `source.split.target-size`.
         open_file_cost_bytes: `source.split.open-file-cost`, what a file weighs at least.
-        cores: how many tasks can run at once; by default `cores_here`.
+        cores: how many tasks can run at once; by default `task_slots`.
     """
     alone = [(split,) for split in splits]
     return pack_groups(alone, target_bytes=target_bytes, open_file_cost_bytes=open_file_cost_bytes, cores=cores)
@@ -137,7 +151,7 @@ def pack_groups(
 ) -> list[tuple[DataSplit, ...]]:
     """Put neighbouring groups of splits together; as `pack_splits`, but a group is never torn apart."""
     weights = [_weight(group, open_file_cost_bytes) for group in groups]
-    share = int(1.05 * sum(weights)) // max(1, cores or cores_here())
+    share = int(1.05 * sum(weights)) // max(1, cores or task_slots())
     limit = min(target_bytes, max(open_file_cost_bytes, share))
     packed: list[tuple[DataSplit, ...]] = []
     current: list[DataSplit] = []

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from paimon_spark.errors import PaimonError
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.spark.session.cut_frames import told_by_worker
-from paimon_spark.spark.source.reader import PaimonPartition, cores_here
+from paimon_spark.spark.source.reader import PaimonPartition, task_slots
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ class PaimonStreamReader(DataSourceStreamReader):
     @told_by_worker
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """The tasks of a batch."""
-        batch = self.stream.scan.batch(StreamOffset.of_json(start), StreamOffset.of_json(end), cores_here())
+        batch = self.stream.scan.batch(StreamOffset.of_json(start), StreamOffset.of_json(end), task_slots())
         return [PaimonPartition(splits) for splits in self.stream.tasks(batch)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

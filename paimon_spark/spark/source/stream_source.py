@@ -17,7 +17,7 @@ from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
 from paimon_spark.read.stream_split import stream_read
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.session.session_settings import time_zone
-from paimon_spark.spark.source.reader import PaimonReader, cores_here, pack_groups
+from paimon_spark.spark.source.reader import PaimonReader, pack_groups, task_slots
 from paimon_spark.spark.source.source_options import match_columns, read_columns, row_condition
 from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.spec.schema_validation import check_streamed_overwrites
@@ -141,7 +141,7 @@ class PlannedStream:
             by_bucket(batch.splits) if batch.ordered else [(split,) for split in batch.splits],
             target_bytes=options.split_target_size_bytes,
             open_file_cost_bytes=options.split_open_file_cost_bytes,
-            cores=cores_here(),
+            cores=task_slots(),
         )
 
 

@@ -10,7 +10,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, prune
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan, describe_source
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spark.source.reader import PaimonReader, cores_here
+from paimon_spark.spark.source.reader import PaimonReader, task_slots
 from paimon_spark.spark.source.source_options import match_columns, read_columns, row_condition
 from paimon_spark.spark.source.system_read import row_view_of
 from paimon_spark.spec.predicate import Leaf
@@ -95,7 +95,7 @@ class TableRead:
         metadata = [name for name in names if name not in own]
         predicate = None if condition is None else row_condition(condition, scan.columns, self.request.settings)
         columns = [name for name in names if name in own]
-        plan = scan.select(columns=columns, predicate=predicate, parallelism=cores_here()).plan()
+        plan = scan.select(columns=columns, predicate=predicate, parallelism=task_slots()).plan()
         return plan, names, metadata
 
 
