@@ -6,13 +6,12 @@ last found are kept.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from paimon_spark.read.last_used import LastUsed
 from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX
 from paimon_spark.storage.formats import open_data_file
 from paimon_spark.storage.parquet_format import ParquetReader
@@ -29,28 +28,7 @@ MOST_FILES: Final = 4096
 """Footers of more files are not read for one query."""
 
 
-class _Kept:
-    """What was found last; threads share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[Hashable, Any] = OrderedDict()
-
-    def of(self, key: Hashable, find: Callable[[], T]) -> T:
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                known: T = self._found[key]
-                return known
-        found = find()
-        with self._lock:
-            self._found[key] = found
-            while len(self._found) > 2 * MOST_FILES:
-                self._found.popitem(last=False)
-        return found
-
-
-_KEPT: Final = _Kept()
+_KEPT: Final = LastUsed[Any](2 * MOST_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +86,8 @@ def _of_each(
                 assert isinstance(reader, ParquetReader)
                 return find(reader, table, file)
 
-        return _KEPT.of((what, table.file_io.address, file.path, file.size), read)
+        found: T = _KEPT.of((what, table.file_io.address, file.path, file.size), read)
+        return found
 
     by_path = {file.path: file for file in files}
     with ThreadPoolExecutor(table.file_io.threads) as pool:

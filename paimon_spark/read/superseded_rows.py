@@ -7,8 +7,6 @@ change, so that what is found of a section stays true: the last found are kept. 
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
@@ -19,6 +17,7 @@ import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.read.file_read import RowPositions
+from paimon_spark.read.last_used import LastUsed
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_read import merged_section, partition_constants, section_reader
@@ -36,29 +35,12 @@ _OPEN_FILE_BYTES: Final = 4 << 20
 """Of the memory of a merge, for each file of a store that may be open: what waits of it, and what is decoded."""
 
 
-class _Kept:
-    """What was found of the sections that were looked at last, within a number of bytes. Threads share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[Hashable, list[Bits]] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: Hashable) -> list[Bits] | None:
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-            return self._found.get(key)
-
-    def put(self, key: Hashable, bits: list[Bits]) -> None:
-        with self._lock:
-            self._bytes += _size(bits) - _size(self._found.pop(key, []))
-            self._found[key] = bits
-            while self._bytes > _MOST_KEPT_BYTES:
-                self._bytes -= _size(self._found.popitem(last=False)[1])
+def _size(bits: list[Bits]) -> int:
+    return sum(part.nbytes for part in bits)
 
 
-_KEPT: Final = _Kept()
+_KEPT: Final = LastUsed[list["Bits"]](_MOST_KEPT_BYTES, _size)
+"""What was found of the sections that were looked at last."""
 
 
 Found = list[tuple[str, "Bits"]]
@@ -191,12 +173,7 @@ def _key(table: FileStoreTable, runs: Runs) -> Hashable:
 
 def _of_section(table: FileStoreTable, split: DataSplit, runs: Runs, budget: int) -> list[Bits]:
     """Return the bits of each file of the section, run by run."""
-    key = _key(table, runs)
-    bits = _KEPT.get(key)
-    if bits is None:
-        bits = _superseded(table, split, runs, budget)
-        _KEPT.put(key, bits)
-    return bits
+    return _KEPT.of(_key(table, runs), lambda: _superseded(table, split, runs, budget))
 
 
 def _superseded(
@@ -236,7 +213,3 @@ def _as_inserts(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     inserts = pa.array(np.zeros(batch.num_rows, np.int8))
     return batch.set_column(at, batch.schema.field(at), inserts)
-
-
-def _size(bits: list[Bits]) -> int:
-    return sum(part.nbytes for part in bits)

@@ -15,6 +15,7 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.read import superseded_rows as superseded
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.plain_files import merged_splits
 from paimon_spark.read.split_read import partition_constants, read_split
@@ -166,7 +167,7 @@ def test_what_was_found_of_files_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
     other = superseded_rows(descending, merged_splits(plan_of(descending)), 1)
     assert len(opened) == 6
     assert [bits.tolist() for bits in other.values()] == [bits.tolist() for bits in first.values()][::-1]
-    monkeypatch.setattr("paimon_spark.read.superseded_rows._MOST_KEPT_BYTES", 4)
+    monkeypatch.setattr(superseded._KEPT, "_most", 4)
     write(table, {"k": [1], "v": ["3"], "_VALUE_KIND": [0]})
     superseded_rows(table, merged_splits(plan_of(table)), 1)
     superseded_rows(table, merged_splits(plan_of(table)), 1)
