@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _CONFLICT = re.compile(rf"\b{CommitConflictError.__name__}: (.*)")
-_TURNS: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
+_TURNS: WeakValueDictionary[tuple[str, str, str], threading.Lock] = WeakValueDictionary()
 _TURNS_LOCK = threading.Lock()
 
 
@@ -102,7 +102,7 @@ def _expired(table: FileStoreTable, snapshot: Snapshot | None, error: Exception)
 @contextlib.contextmanager
 def _turn(table: FileStoreTable) -> Iterator[None]:
     with _TURNS_LOCK:
-        lock = _TURNS.setdefault((table.path, table.branch), threading.Lock())
+        lock = _TURNS.setdefault(table.place, threading.Lock())
     with lock:
         yield
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _MET = (SnapshotNotFoundError, ExpiredFileError, FileNotFoundError, TableBusyError)
 _BACKGROUND = threading.Lock()
-_TURNS: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
-"""By path, for work in the background; Java has one thread per committer."""
+_TURNS: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
+"""By store and path, for work in the background; Java has one thread per committer."""
 _TAGS_WAIT_SECONDS = 30.0
 """How long the tag of a batch write waits for others; expiry waits for nobody, as the next commit continues it."""
 
@@ -100,7 +100,7 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
 def _maintain_in_turn(table: FileStoreTable, snapshot: Snapshot) -> None:
     """As `maintain`, after what this process does for earlier snapshots: the newest one's work is always done."""
     with _BACKGROUND:
-        turn = _TURNS.setdefault(table.path, threading.Lock())
+        turn = _TURNS.setdefault((table.file_io.address, table.path), threading.Lock())
     with turn:
         maintain(table, snapshot)
 

@@ -189,7 +189,8 @@ def copy_table(
         )
     exists = table_exists(path, options=options)
     one, other = f"{plain_path(path)}/", f"{plain_path(source.paths.root)}/"
-    if one.startswith(other) or other.startswith(one):
+    is_one_store = FileIO.for_path(path, options).address == source.file_io.address
+    if is_one_store and (one.startswith(other) or other.startswith(one)):
         raise OptionError(f"Table {source.path} cannot be copied into itself, nor into what lies in it or around it.")
     snapshot = source.snapshots.latest()
     target = _resumed(source, path, options) if exists else _created(source, path, options)

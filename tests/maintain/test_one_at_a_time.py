@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.storage import lease as lease_module
+from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.storage.lease import PREFIX, lease
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
@@ -162,7 +164,23 @@ def test_a_wait_ends_with_the_work_of_the_other(table: FileStoreTable, monkeypat
     tags.create_tag(table, "new")
     assert len(waited) == 3
     assert "new" in table.tags.names()
-    assert one_at_a_time._HELD.paths == set()
+    assert one_at_a_time._HELD.places == set()
+
+
+class _Elsewhere(LocalFileIO):
+    """The same paths in another store."""
+
+    @property
+    def address(self) -> str:
+        return "elsewhere"
+
+
+def test_a_lease_of_one_path_in_another_store_is_another_one(table: FileStoreTable) -> None:
+    with one_at_a_time._alone(table, "work"), waiting_at_most(0):
+        tags.create_tag(table, "new")
+        with pytest.raises(TableBusyError, match="work"):
+            tags.create_tag(replace(table, file_io=_Elsewhere()), "other")
+    assert set(table.tags.names()) == {"one", "new"}
 
 
 def test_a_tag_that_is_made_while_another_expires_its_snapshot(table: FileStoreTable) -> None:

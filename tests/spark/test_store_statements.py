@@ -157,6 +157,25 @@ def test_two_stores_that_have_one_path(spark: SparkSession, front: str) -> None:
         assert rows(run("SELECT * FROM two.d.t")) == [(2, "c")]
 
 
+def test_a_copy_has_the_same_path_in_another_store(spark: SparkSession) -> None:
+    session = spark.newSession()
+    with s3_server() as first, s3_server() as second:
+        run = partial(paimon_spark.sql, session)
+        for name, server in (("one", first), ("two", second)):
+            run("SELECT 1", warehouse=server.root, catalog=name, **server.options)
+        run("CREATE DATABASE one.d")
+        run("CREATE TABLE one.d.t (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
+        run("INSERT INTO one.d.t VALUES (1, 'a'), (2, 'a')")
+        path = f"{first.root}/d.db/t"
+        assert PaimonTable.for_path(session, path, **first.options).copy(path, options=second.options) == path
+        run("INSERT INTO two.d.t VALUES (2, 'b')")
+        assert rows(run("SELECT * FROM two.d.t")) == [(1, "a"), (2, "b")]
+        assert rows(run("SELECT * FROM one.d.t")) == [(1, "a"), (2, "a")]
+        run("CALL one.sys.copy(source_table => 'd.t', target_table => 'two.e.t')")
+        assert rows(run("SELECT * FROM two.e.t")) == [(1, "a"), (2, "a")]
+        assert rows(run("SHOW DATABASES IN one LIKE 'e'")) == []
+
+
 @pytest.mark.parametrize(
     "front", [("s3", "catalog"), ("s3", "text"), ("azure", "catalog")], indirect=True, ids="-".join
 )

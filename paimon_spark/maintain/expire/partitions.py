@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _STRATEGIES = ("values-time", "update-time")
-_NEXT_CHECK: dict[tuple[str, str], float] = {}
-"""When a stream of this process checks next, by table and branch: seconds of the monotonic clock."""
+_NEXT_CHECK: dict[tuple[str, str, str], float] = {}
+"""When a stream of this process checks next, by store, table and branch: seconds of the monotonic clock."""
 
 
 def expire_partitions(table: FileStoreTable) -> list[dict[str, str]]:
@@ -86,7 +86,7 @@ def expire_partitions_if_due(table: FileStoreTable, identifier: int) -> list[dic
 def _is_time(table: FileStoreTable, interval: float, identifier: int) -> bool:
     if identifier == BATCH:
         return bool(table.options.get(OPTIONS["end-input.check-partition-expire"]))
-    now, key = time.monotonic(), (table.path, table.branch)
+    now, key = time.monotonic(), table.place
     due = _NEXT_CHECK.setdefault(key, now + random.random() * interval)
     if now < due:
         return False

@@ -26,10 +26,10 @@ _WAIT_SECONDS = ContextVar("_WAIT_SECONDS", default=600.0)
 
 
 class _Held(threading.local):
-    """The tables whose lease this thread holds."""
+    """The tables whose lease this thread holds, by their stores and paths."""
 
     def __init__(self) -> None:
-        self.paths: set[str] = set()
+        self.places: set[tuple[str, str]] = set()
 
 
 _HELD = _Held()
@@ -66,7 +66,7 @@ def others_at_work(table: FileStoreTable, listed: Iterable[str]) -> bool:
         table: the branch.
         listed: the names in its directory of snapshots, just listed.
     """
-    if table.path in _HELD.paths:
+    if _place(table) in _HELD.places:
         return False
     if table.branch != MAIN_BRANCH:
         listed = [entry.name for entry in table.file_io.list_names(_directory(table))]
@@ -85,7 +85,7 @@ def waiting_at_most(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(table: FileStoreTable, work: str) -> Iterator[None]:
-    if table.path in _HELD.paths:
+    if _place(table) in _HELD.places:
         yield
         return
     directory, wait_seconds = _directory(table), _WAIT_SECONDS.get()
@@ -102,9 +102,14 @@ def _alone(table: FileStoreTable, work: str) -> Iterator[None]:
                 f"Nothing was done ({work} of {table.path}): {directory} could not be written ({error}). See that its "
                 "files can be made and deleted."
             ) from error
-        _HELD.paths.add(table.path)
-        held.callback(_HELD.paths.discard, table.path)
+        _HELD.places.add(_place(table))
+        held.callback(_HELD.places.discard, _place(table))
         yield
+
+
+def _place(table: FileStoreTable) -> tuple[str, str]:
+    """The store and the path: all branches have one lease, and two stores may have one path."""
+    return table.file_io.address, table.path
 
 
 def _directory(table: FileStoreTable) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.jobs.copies import (
     SOURCE_TYPES,
@@ -26,6 +29,10 @@ from paimon_spark.spark.sql.procedures.procedure import (
 )
 from paimon_spark.spark.sql.procedures.upkeep import named_scope
 
+if TYPE_CHECKING:
+    from paimon_spark.spark.sql.warehouses import TableName
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+
 _NONE: Options = {}
 
 
@@ -38,9 +45,15 @@ def _copy(context: CallContext, source_table: Table, target_table: str, where: T
     partitions = named_scope(context, source_table, None, where).partitions
     if not target.is_path and target.catalog_name:
         catalog = context.warehouse()
-        if catalog.table_path(target.database, target.table) == target.path:
+        if _names(catalog, target):
             catalog.create_database(target.database, ignore_if_exists=True)
     copy_table(context.spark, source_table, target.path, target.options, partitions)
+
+
+def _names(catalog: FilesystemCatalog, target: TableName) -> bool:
+    """Whether a table is one of the catalog; another catalog's store may have the same paths."""
+    its_own = replace(target, path=catalog.table_path(target.database, target.table), options=catalog.options)
+    return its_own.place == target.place
 
 
 def _source_type(text: str) -> str:
@@ -72,7 +85,7 @@ def _migrate_table(
         source = table_source(context.spark, table, target.options)
     else:
         source = directory_source(context.spark, kind, table, target.options, reads)
-    if not target.is_path and catalog.table_path(target.database, target.table) == target.path:
+    if not target.is_path and _names(catalog, target):
         catalog.create_database(target.database, ignore_if_exists=True)
     migrate(
         context.spark,
