@@ -6,9 +6,12 @@ By itself Azure's package waits 60 seconds for an answer, and 15 and more before
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from paimon_spark.errors import OptionError
 from paimon_spark.storage import silence
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -28,6 +31,11 @@ _OAUTH: Final = ("client_id", "client_secret", "tenant_id")
 _OF_TYPE: Final[Mapping[str, tuple[str, ...]]] = {"SHAREDKEY": ("account_key",), "SAS": ("sas_token",), "OAUTH": _OAUTH}
 _CHAINS: Final = ("MsiTokenProvider", "WorkloadIdentityTokenProvider")
 """Classes that do what azure-identity does on a machine or in a pod with an identity of its own."""
+
+_CONNECTION: Final = "AZURE_STORAGE_CONNECTION_STRING"
+"""The variable of the environment that adlfs heeds more than an account and its key."""
+_OF_PUBLIC_CLOUD: Final = (".dfs.core.windows.net", ".blob.core.windows.net")
+_BLOBS_OF_ACCOUNT: Final = re.compile(r"(?:https?://)?([^./]+)\.(?:[^./]+\.)?blob\.(?:core|storage)\.", re.IGNORECASE)
 
 CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 8
@@ -57,6 +65,8 @@ def account_options(path: str, options: Mapping[str, str], used: set[str]) -> di
     """Arguments of adlfs: the account of the path, and Hadoop's keys for it, which are added to ``used``."""
     host = account_host(path)
     found: dict[str, Any] = {"account_name": host.split(".", 1)[0]} if host else {}
+    if "." in host and not host.endswith(_OF_PUBLIC_CLOUD):
+        found["account_host"] = host.replace(".dfs.", ".blob.", 1)
     suffixes = ("", "." + host) if host else ("",)
     lowered = {key.lower(): key for key in options}
     for suffix in suffixes:  # what the account has of its own comes last
@@ -71,6 +81,42 @@ def account_options(path: str, options: Mapping[str, str], used: set[str]) -> di
             if value:
                 found[name] = value
     return found
+
+
+def check_account(path: str, options: Mapping[str, Any]) -> None:
+    """Check that options are of the account that a path names; an address of its own in them may be of any.
+
+    Args:
+        path: in the store.
+        options: arguments of adlfs.
+
+    Raises:
+        OptionError: they are another account's, which would be read and written in its place.
+    """
+    account = account_host(path).partition(".")[0]
+    text = options.get("connection_string") or os.environ.get(_CONNECTION)
+    if text:
+        named = _account_of(str(text))
+        given = "'fs.connection_string'" if options.get("connection_string") else f"{_CONNECTION} in the environment"
+        remedy = "give 'fs.connection_string' of the path's account"
+    else:
+        its_own = options.get("account_host") in (None, account_options(path, {}, set()).get("account_host"))
+        named = str(options.get("account_name") or "") if its_own else ""
+        given, remedy = "'fs.account_name'", "leave that option out"
+    if account and named and named.lower() != account.partition("-")[0]:
+        raise OptionError(
+            f"The path names the account '{account}' of Azure, and {given} is of the account '{named}': {remedy}, or "
+            "change the path."
+        )
+
+
+def _account_of(connection: str) -> str:
+    """The account of a connection string; empty where it has an address that is of no account."""
+    parts = {key.strip().lower(): value for key, _, value in (part.partition("=") for part in connection.split(";"))}
+    if parts.get("blobendpoint"):
+        found = _BLOBS_OF_ACCOUNT.match(parts["blobendpoint"].strip())
+        return found[1].partition("-")[0] if found else ""
+    return parts.get("accountname", "").strip()
 
 
 def of_account(path: str, settings: Mapping[str, str]) -> tuple[dict[str, Any], str]:

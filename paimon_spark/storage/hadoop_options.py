@@ -245,6 +245,8 @@ def azure_settings(given: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, 
         return None
     if options.pop("account_name", host.split(".", 1)[0]) != host.split(".", 1)[0]:
         return None
+    if dfs_host(options.pop("account_host", host)) != dfs_host(host):
+        return None
     if not options and not endpoint:
         return {}
     found = dict(_MOST)

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.storage import silence
-from paimon_spark.storage.azure import AzureFiles
+from paimon_spark.storage.azure import AzureFiles, check_account
 from paimon_spark.storage.gcs import GcsFiles
 from paimon_spark.storage.hdfs import open_hdfs
 from paimon_spark.storage.oss import OssFiles
@@ -37,6 +37,8 @@ def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> An
     import fsspec  # not needed for local disks, and each Python worker would pay for it
 
     options = dict(storage_options)
+    if scheme == "abfs":
+        check_account(path, options)
     if scheme == "hdfs" and find_spec("hdfs_native") is not None:
         return _opened_hdfs(path, options)
     if scheme in ("hdfs", "webhdfs", "sftp", "smb", "ftp"):

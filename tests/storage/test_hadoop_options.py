@@ -161,6 +161,13 @@ def test_options_of_azure(given: dict[str, str], expected: dict[str, str]) -> No
     assert file_system_class("abfs", found).endswith(".SecureAzureBlobFileSystem")
 
 
+def test_an_account_of_azure_in_another_cloud() -> None:
+    found = of("abfss://c@a.dfs.core.chinacloudapi.cn/t", {"fs.azure.account.key": "k"})
+    assert found
+    assert found["fs.azure.account.key.a.dfs.core.chinacloudapi.cn"] == "k"
+    assert "fs.azure.abfs.endpoint" not in found
+
+
 def test_an_emulator_of_azure() -> None:
     text = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=k;BlobEndpoint=http://127.0.0.1:1/a;"
     found = of(AZURE, {"fs.connection_string": text, "fs.read_timeout": "3"})

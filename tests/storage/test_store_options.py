@@ -4,7 +4,7 @@ import pytest
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.storage import unused_settings
-from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.file_io import FileIO, FsspecFileIO
 from paimon_spark.storage.store_options import (
     fsspec_options,
     redact,
@@ -89,6 +89,69 @@ def test_azure_takes_the_account_from_the_path() -> None:
     path = "abfss://c@acc.dfs.core.windows.net/x"
     key = {"fs.azure.account.key.acc.dfs.core.windows.net": "k", "fs.azure.account.key.other.dfs.core.windows.net": "n"}
     assert fsspec_options("abfs", path, key) == {"account_name": "acc", "account_key": "k"}
+
+
+ACCOUNT = "abfss://c@acc.dfs.core.windows.net/x"
+AZURE_KEY = "AccountKey=aGlkZGVu"
+
+
+@pytest.mark.parametrize(
+    ("options", "variable", "words"),
+    [
+        ({"fs.connection_string": f"AccountName=other;{AZURE_KEY}"}, None, r"'fs\.connection_string' is of .* 'other'"),
+        (
+            {"fs.connection_string": "BlobEndpoint=https://other.blob.core.windows.net/;SharedAccessSignature=sig"},
+            None,
+            r"'fs\.connection_string' is of .* 'other': give 'fs\.connection_string' of",
+        ),
+        ({"fs.azure.account.key": "aGlkZGVu"}, f"AccountName=other;{AZURE_KEY}", r"AZURE_STORAGE_CONNECTION_STRING"),
+        (
+            {"fs.account_name": "other", "fs.account_key": "aGlkZGVu"},
+            None,
+            r"'fs\.account_name' is of .* 'other': leave",
+        ),
+    ],
+)
+def test_options_of_another_account_of_azure_are_refused(
+    options: dict[str, str], variable: str | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING", raising=False)
+    if variable:
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", variable)
+    with pytest.raises(OptionError, match=f"The path names the account 'acc' of Azure, and {words}") as refused:
+        FileIO.for_path(ACCOUNT, options).exists(ACCOUNT)
+    assert "aGlkZGVu" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "url"),
+    [
+        (ACCOUNT, {"fs.connection_string": f"AccountName=ACC;{AZURE_KEY}"}, "https://ACC.blob.core.windows.net/"),
+        (
+            ACCOUNT,
+            {"fs.connection_string": f"AccountName=other;{AZURE_KEY};BlobEndpoint=http://127.0.0.1:1/other;"},
+            "http://127.0.0.1:1/other/",
+        ),
+        (
+            ACCOUNT,
+            {"fs.account_name": "other", "fs.sas_token": "sig", "fs.account_host": "blobs.example.org"},
+            "https://blobs.example.org/",
+        ),
+        (
+            "abfss://c@acc.dfs.core.chinacloudapi.cn/x",
+            {"fs.azure.account.key.acc.dfs.core.chinacloudapi.cn": "aGlkZGVu"},
+            "https://acc.blob.core.chinacloudapi.cn/",
+        ),
+        ("abfs://c/x", {"fs.account_name": "b", "fs.account_key": "aGlkZGVu"}, "https://b.blob.core.windows.net/"),
+    ],
+)
+def test_where_an_account_of_azure_is(
+    path: str, options: dict[str, str], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING", raising=False)
+    store = FileIO.for_path(path, options)
+    assert isinstance(store, FsspecFileIO)
+    assert store.filesystem(path).service_client.url == url
 
 
 @pytest.mark.parametrize(
