@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from paimon_spark.errors import OptionError
-from paimon_spark.storage import silence
+from paimon_spark.storage import silence, web_pages
 
 _NAMES: Final[Mapping[str, str]] = {
     "fs.azure.account.key": "account_key",
@@ -173,6 +173,8 @@ class AzureFiles(_Any):  # type: ignore[misc]
         policy.initial_backoff, policy.increment_base, policy.random_jitter_range = _FIRST_PAUSE_SECONDS, _LONGER_BY, 1
         policy.connect_retries = _RETRIES_TO_CONNECT
         self.hurry(self.hurried)
+        transport = self.service_client._pipeline._transport
+        transport.send = web_pages.refused(transport.send, "x-ms-")
 
     def hurry(self, hurried: bool) -> None:
         """Send a request once and wait shortly from now on, or as often and as long as ever."""

@@ -8,7 +8,7 @@ import random
 import time
 from typing import Any, Final
 
-from paimon_spark.storage import silence
+from paimon_spark.storage import silence, web_pages
 
 CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 15
@@ -53,7 +53,7 @@ class GcsFiles(_Any):  # type: ignore[misc]
         self._bound()
         for attempt in itertools.count(1):
             try:
-                return await once(self, *given, **more)
+                answer = await once(self, *given, **more)
             except Exception as error:
                 most = _ATTEMPTS_OF_TOKENS if getattr(error, "code", None) == _NO_TOKEN else ATTEMPTS
                 if any(kind.__name__ in _NOT_CONNECTED for kind in type(error).__mro__):
@@ -62,6 +62,9 @@ class GcsFiles(_Any):  # type: ignore[misc]
                 silent = isinstance(error, TimeoutError)
                 if late or (silent and self.hurried) or not (silent or is_retriable(error)):
                     raise
+            else:
+                web_pages.check(answer[0], answer[1], "x-goog-", "x-guploader-")
+                return answer
             await asyncio.sleep(min(random.random() + 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS))
 
     def _bound(self) -> None:

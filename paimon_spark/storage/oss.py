@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.storage import silence
+from paimon_spark.storage import silence, web_pages
 
 _FORBID: Final = {"x-oss-forbid-overwrite": "true"}
 _STANDARD_RANGES: Final = {"x-oss-range-behavior": "standard"}
@@ -89,9 +89,11 @@ class OssFiles(_Any):  # type: ignore[misc]
     def _get_bucket(self, bucket_name: str, connect_timeout: Any = None) -> Any:
         try:
             wait = silence.ANSWER_SECONDS if self.hurried else _WAITS_SECONDS
-            return super()._get_bucket(bucket_name, connect_timeout or wait)
+            bucket = super()._get_bucket(bucket_name, connect_timeout or wait)
         except FileNotFoundError:
             raise FileNotFoundError(f"The bucket {bucket_name} does not exist: no bucket has such a name") from None
+        bucket.session = web_pages.CheckedSession(bucket.session)
+        return bucket
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
         """Put an object whole; with the mode ``create`` only where there is none."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options.option import parse_duration
+from paimon_spark.storage import web_pages
 
 CREDENTIALS: Final = frozenset({"key", "secret", "token", "anon", "profile", "assumed_role", "session"})
 """Arguments of s3fs that say who asks; `assumed_role` is ours."""
@@ -221,6 +222,9 @@ class S3Files(_Any):  # type: ignore[misc]
         client.meta.events.register(
             "needs-retry.s3", functools.partial(_again_after_429, client), unique_id="paimon-429"
         )
+        session = client._endpoint.http_session
+        if not web_pages.are_refused(session.send):  # botocore itself takes them for 500, or for empty answers
+            session.send = web_pages.refused(session.send, "x-amz")
         return client
 
     async def _cat_file(self, path: str, *given: Any, max_concurrency: int | None = None, **named: Any) -> bytes:

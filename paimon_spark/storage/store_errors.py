@@ -25,6 +25,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.storage import silence
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, install_command, redact, scheme_of
+from paimon_spark.storage.web_pages import WebPageError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -192,6 +193,13 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint:
     shown = _cut(redact(path).encode("utf-8", "backslashreplace").decode(), _LONGEST_PATH)
     reason = _reason(error, secrets)
     number = _number(error)
+    page = next((each for each in (error, error.__cause__, error.__context__) if isinstance(each, WebPageError)), None)
+    if page is not None:
+        return StorageError(
+            f"A web page ({page}) came in the place of what the store of '{shown}' answers, from a proxy, a login page "
+            f"or another server: check the endpoint{_ENDPOINTS.get(_store_of(path), '')}, and that the network lets "
+            "requests through as they are"
+        )
     if isinstance(error, ValueError) and "nvalid endpoint" in reason:
         return StorageError(f"The store of '{shown}' has no address ({reason}). Give 's3.endpoint' as http://host:port")
     if "AzureSigningError" in {type(each).__name__ for each in (error, error.__cause__, error.__context__)}:
@@ -253,9 +261,22 @@ _KEYS: Final = {
 """The options of the keys, by fsspec's scheme."""
 
 
+_ENDPOINTS: Final = {
+    "s3": " ('s3.endpoint')",
+    "oss": " ('fs.oss.endpoint')",
+    "gs": " ('fs.endpoint_url')",
+    "abfs": " (BlobEndpoint in 'fs.connection_string')",
+}
+"""The options of the endpoint."""
+
+
 def _keys_of(path: str) -> str:
+    return _KEYS.get(_store_of(path), "")
+
+
+def _store_of(path: str) -> str:
     scheme = scheme_of(path)
-    return _KEYS.get(FSSPEC_SCHEME.get(scheme, scheme), "")
+    return FSSPEC_SCHEME.get(scheme, scheme)
 
 
 def _where(path: str) -> str:

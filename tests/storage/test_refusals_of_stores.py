@@ -11,6 +11,7 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import load_table
 from tests.support.faulty_server import S3_REFUSALS, XML, Answer, Fault, Faults, faulty
 from tests.support.pauses import pauses
+from tests.support.s3_server import S3Server
 from tests.support.store_server import StoreServer
 from tests.support.store_servers import store_server
 
@@ -53,10 +54,14 @@ OSS = {
     "token": (oss(403, "InvalidSecurityToken"), r"Give a new one"),
     "bucket": (oss(404, "NoSuchBucket"), r"The bucket of .* does not exist.*Create"),
 }
+PAGE = (
+    Answer(200, "<!DOCTYPE html><html><body>Log in</body></html>", (("Content-Type", "text/html; charset=utf-8"),)),
+    r"A web page \(status 200, text/html\) came in the place of .* check the endpoint \(",
+)
 CASES = [
     pytest.param(store, fault, words, id=f"{store}-{name}")
     for store, cases in (("s3", S3_REFUSALS), ("azure", AZURE), ("gcs", GCS), ("oss", OSS))
-    for name, (fault, words) in cases.items()
+    for name, (fault, words) in {**cases, "page": PAGE}.items()
 ]
 
 
@@ -87,6 +92,36 @@ def test_what_to_do(store: tuple[StoreServer, Faults], fault: Fault, words: str)
             assert not [secret for secret in secrets if secret in text]
     finally:
         faults.rule = None
+
+
+@pytest.mark.parametrize("store", ["s3", "azure", "gcs", "oss"], indirect=True)
+def test_a_page_in_the_place_of_a_store_is_no_object(store: tuple[StoreServer, Faults]) -> None:
+    server, faults = store
+    path = f"{server.root}/d.db/t/snapshot/snapshot-1"
+    file_io = FileIO.for_path(path, server.options)
+    faults.rule = lambda _method, _path: PAGE[0]
+    try:
+        for call in (
+            lambda: file_io.read_bytes(path),
+            lambda: file_io.exists(path),
+            lambda: file_io.write_bytes(path, b"x", overwrite=True),
+            lambda: file_io.create_exclusive(path, b"x"),
+        ):
+            with pytest.raises(PaimonError, match=PAGE[1]):
+                call()
+        assert file_io.delete_files([path]) == [path]
+    finally:
+        faults.rule = None
+
+
+def test_an_object_may_be_a_page() -> None:
+    with store_server("s3") as server:
+        assert isinstance(server, S3Server)
+        key = f"{server.root.removeprefix('s3a://')}/page.html"
+        server.store().pipe_file(key, b"<html></html>", ContentType="text/html")
+        file_io = FileIO.for_path(server.root, server.options)
+        assert file_io.exists(f"s3a://{key}")
+        assert file_io.read_bytes(f"s3a://{key}") == b"<html></html>"
 
 
 @pytest.mark.parametrize("path", ["s3:///wh/d.db/t", "s3a://", "s3a:/wh/t", "gs:///wh", "oss:///wh"])

@@ -1,0 +1,71 @@
+"""Answers that are no store's: the web page of a proxy, of a login, or of another server at the endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+_REDIRECTS: Final = frozenset((302, 303))
+"""Stores send none of these; who asks for a login does."""
+
+
+_CHECKED: Final = "_paimon_checked"
+
+
+class WebPageError(Exception):
+    """A web page came in the place of a store's answer; the text says which."""
+
+
+def check(status: int, headers: Mapping[str, Any], *prefixes: str) -> None:
+    """Refuse a successful answer, or a redirection, that is a web page.
+
+    An object may be a web page: its store adds an ETag, or headers of its own.
+
+    Args:
+        status: of the answer.
+        headers: of the answer.
+        prefixes: how the names of the store's own headers begin, in lower case.
+
+    Raises:
+        WebPageError: it is none of the store's.
+    """
+    names = {str(name).lower(): str(value) for name, value in headers.items()}
+    kind = names.get("content-type", "").partition(";")[0].strip().lower()
+    is_page = (200 <= status < 300 and kind == "text/html") or (status in _REDIRECTS and "location" in names)
+    if is_page and not any(name.startswith(("etag", *prefixes)) for name in names):
+        raise WebPageError(f"status {status}, {kind or 'a redirection'}")
+
+
+def refused(send: Callable[..., Awaitable[Any]], *prefixes: str) -> Callable[..., Awaitable[Any]]:
+    """Return what sends a request as ``send`` does, and refuses web pages (`check`)."""
+
+    async def checked(*given: Any, **more: Any) -> Any:
+        answer = await send(*given, **more)
+        check(answer.status_code, answer.headers, *prefixes)
+        return answer
+
+    setattr(checked, _CHECKED, True)
+    return checked
+
+
+def are_refused(send: Callable[..., Awaitable[Any]]) -> bool:
+    """Whether it is what `refused` returned."""
+    return hasattr(send, _CHECKED)
+
+
+class CheckedSession:
+    """A session of oss2 whose answers are checked."""
+
+    def __init__(self, session: Any) -> None:
+        """Ask by a session."""
+        self._session = session
+
+    def do_request(self, request: Any, timeout: Any) -> Any:
+        """Send a request.
+
+        Raises:
+            WebPageError: OSS did not answer it.
+        """
+        answer = self._session.do_request(request, timeout)
+        check(answer.status, answer.headers, "x-oss-")
+        return answer
