@@ -17,6 +17,7 @@ the files, Spark's own as well. What an index says about rows is asked again whe
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -85,12 +86,22 @@ def bucket_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predic
     return keep
 
 
-def bucket_groups(files: ManifestColumns) -> list[list[int]]:
-    """Return positions of the files of each (partition, bucket), in the order in which the buckets appear."""
-    groups: dict[tuple[bytes, int], list[int]] = {}
-    for i, key in enumerate(zip(files.partitions, files.buckets.tolist(), strict=True)):
-        groups.setdefault(key, []).append(i)
-    return list(groups.values())
+def bucket_groups(files: ManifestColumns) -> list[Any]:
+    """Return positions of the files of each (partition, bucket), in the order in which the buckets appear.
+
+    Each is a sequence of int: an array, since lists for a million files would take 40 MB.
+    """
+    known: dict[bytes, int] = {}
+    keys = np.fromiter((known.setdefault(each, len(known)) for each in files.partitions), np.int64, len(files))
+    keys <<= 32
+    keys |= files.buckets.view(np.uint32)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.concatenate((np.zeros(min(1, len(keys)), np.int64), np.flatnonzero(keys[1:] != keys[:-1]) + 1))
+    ends = np.append(starts[1:], len(keys))
+    appearance = np.argsort(order[starts])
+    bounds = zip(starts[appearance].tolist(), ends[appearance].tolist(), strict=True)
+    return [array("q", order[start:end].tobytes()) for start, end in bounds]
 
 
 def _wanted_values(predicate: Predicate, name: str) -> list[Any] | None:

@@ -35,6 +35,7 @@ _ALWAYS_ALLOWED_BYTES = 256 << 20
 _FIRST_READ_RATIO = 16
 _LONGEST_ZSTD_HEADER = 18
 _MOST_AT_ONCE = 32 << 20
+_SMALL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +190,25 @@ def _snappy_size(data: bytes) -> int:
     raise ValueError("no length")
 
 
+_LAST_INDEX: list[tuple[bytes, AvroIndex] | None] = [None]
+"""The small file that was indexed last: it is checked first, and decompressed next."""
+
+
 def index_container(data: bytes, *, path: str | None = None) -> AvroIndex:
     """Find the blocks of a container file without decompressing them.
 
     Raises:
         CorruptTableError: the bytes are no container file, or it is damaged, or its codec is not one of Avro's.
     """
+    last = _LAST_INDEX[0]
+    if last is not None and last[0] is data:
+        return last[1]
+    found = _indexed(data, path)
+    _LAST_INDEX[0] = (data, found) if len(data) <= _SMALL_BYTES else None
+    return found
+
+
+def _indexed(data: bytes, path: str | None) -> AvroIndex:
     source = _Input(data, path)
     meta = _read_header(source)
     codec = meta.get(b"avro.codec", b"null").decode("utf-8", "replace")

@@ -6,6 +6,7 @@ Java: ``FileStorePathFactory``, ``DataFilePathFactory`` (docs/internals/format.m
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from sys import intern
@@ -40,6 +41,9 @@ _COMPACTED_CHANGELOG = re.compile(
     r"\.(?P<extension>cc-[^/.]+)",
     re.ASCII,
 )
+_NO_NAMES = frozenset(("", ".", ".."))
+_NAMES_AT_ONCE = 10_000
+_OF_PATHS = ("/", "\\", "\0")
 _COMPRESSED = frozenset(extension for extension in _EXTENSIONS.values() if extension)
 _TEXT_FORMATS = frozenset(("json", "csv"))
 
@@ -100,6 +104,8 @@ def data_file_format(name: str) -> str:
         CorruptTableError: The name has no extension.
     """
     stem, dot, extension = name.rpartition(".")
+    if extension == "parquet" and dot and not name.startswith(COMPACTED_CHANGELOG_PREFIX):
+        return "parquet"
     if dot and extension in _COMPRESSED:
         _, dot, extension = stem.rpartition(".")
     if not dot or not extension:
@@ -154,9 +160,27 @@ def check_file_name(name: str, *, path: str | None = None) -> str:
     Raises:
         CorruptTableError: It would lead elsewhere.
     """
-    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
+    if name in _NO_NAMES or any(sign in name for sign in _OF_PATHS):
         raise CorruptTableError(f"'{name[:200]}' is not the name of a file of this table.", path=path)
     return name
+
+
+def check_file_names(names: Sequence[str], directories: Sequence[str]) -> None:
+    """Check many names at once as `check_file_name` does.
+
+    Args:
+        names: of files.
+        directories: where each is meant to be, for errors.
+
+    Raises:
+        CorruptTableError: one would lead elsewhere.
+    """
+    for start in range(0, len(names), _NAMES_AT_ONCE):
+        some = names[start : start + _NAMES_AT_ONCE]
+        together = "".join(some)
+        if any(sign in together for sign in _OF_PATHS) or not _NO_NAMES.isdisjoint(some):
+            for name, directory in zip(some, directories[start : start + _NAMES_AT_ONCE], strict=True):
+                check_file_name(name, path=directory)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,15 @@ class Constant:
 
 
 Values = list[Any] | npt.NDArray[Any] | Constant
-"""A column: required numbers as an array, all else as a list or one value."""
+"""A column: required numbers as an array or one value, all else as a list or one value."""
 
 
 def _column(values: list[Any]) -> Values:
     return Constant(values[0]) if values and values.count(values[0]) == len(values) else values
+
+
+def _is_equal(column: Values, one: Constant) -> bool:
+    return isinstance(column, Constant) and column == one
 
 
 ENTRY_FIELDS = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")
@@ -80,7 +84,7 @@ class _Numbers(Generic[_Number]):
         self._key = key
 
     def __get__(self, columns: ManifestColumns, owner: type) -> npt.NDArray[_Number]:
-        return np.asarray(columns._values[self._key])
+        return columns._numbers(self._key)
 
 
 class ManifestColumns(Sequence[ManifestEntry]):
@@ -149,10 +153,10 @@ class ManifestColumns(Sequence[ManifestEntry]):
             return parts[0]
         values: dict[str, Values] = {}
         for name, first in parts[0]._values.items():
-            if isinstance(first, np.ndarray):
-                values[name] = np.concatenate([np.asarray(part._values[name]) for part in parts])
-            elif isinstance(first, Constant) and all(part._values[name] == first for part in parts):
+            if isinstance(first, Constant) and all(_is_equal(part._values[name], first) for part in parts):
                 values[name] = first
+            elif name in NUMBERS or isinstance(first, np.ndarray):
+                values[name] = np.concatenate([part._numbers(name) for part in parts])
             else:
                 values[name] = list(itertools.chain.from_iterable(part._list(name) for part in parts))
         return cls(values, sum(map(len, parts)))
@@ -278,6 +282,12 @@ class ManifestColumns(Sequence[ManifestEntry]):
             "_EXTERNAL_PATH",
         )  # fmt: skip
         return list(map(FileChange._make, zip(*(self._list(name) for name in names), strict=True)))
+
+    def _numbers(self, name: str) -> npt.NDArray[Any]:
+        column = self._values[name]
+        if isinstance(column, Constant):
+            return np.broadcast_to(np.array(column.value, dtype=NUMBERS[name]), self._count)
+        return np.asarray(column)
 
     def _list(self, name: str) -> list[Any]:
         column = self._values[name]

@@ -37,6 +37,8 @@ _WANTED = ("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTRA_F
 _WANTED_OR_NULL = ("_CREATION_TIME", "_FILE_SOURCE", "_EXTERNAL_PATH")
 _OF_LISTS = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES")
 _EMPTY_ARRAY_BYTES = 1
+_SAMPLE = 1000
+"""Values by which to see whether many are equal."""
 
 
 class ManifestWalk:
@@ -228,6 +230,8 @@ class _Columns:
             return self._arrays(kind, pieces, nothing)
         if plain == "string":
             return _or_none(starts, [piece.decode() for piece in pieces])
+        if len(set(pieces[:_SAMPLE])) > _SAMPLE // 2:
+            return _or_none(starts, pieces)  # keys mostly differ
         shared, distinct = self._shared(pieces)
         return Constant(shared[0]) if distinct == 1 and int(starts.min()) >= 0 else _or_none(starts, shared)
 
@@ -263,7 +267,7 @@ def _is_sound(values: dict[str, Values]) -> bool:
             return False
         if name in ("_FILE_SIZE", "_ROW_COUNT") and least < 0:
             return False
-        values[name] = numbers.astype(kind)
+        values[name] = Constant(least) if least == most else numbers.astype(kind)
     required = ("_PARTITION", "_FILE_NAME", "_MIN_KEY", "_MAX_KEY", "_EXTRA_FILES")
     return not any(_has_null(values[name]) for name in required)
 

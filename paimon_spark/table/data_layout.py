@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.binary_row import deserialize_row
 from paimon_spark.spec.file_locations import data_directory, external_roots, plain_path
-from paimon_spark.spec.file_names import bucket_name, check_file_name
+from paimon_spark.spec.file_names import bucket_name, check_file_name, check_file_names
 from paimon_spark.spec.partition_path import partition_path
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, redact, scheme_of
 
@@ -115,24 +115,19 @@ class DataLayout:
             CorruptTableError: a name or an external path leads out of where the table's files may lie.
             UnsupportedError: an external path is in another store.
         """
-        directories: dict[tuple[bytes, int], str] = {}
-        partition_paths: dict[bytes, str] = {}
+        partitions, buckets = files.partitions, files.buckets.tolist()
+        paths = {partition: self.partition_path(partition) for partition in dict.fromkeys(partitions)}
+        directories = {
+            (partition, bucket): self.bucket_dir(root, paths[partition], bucket) + "/"
+            for partition, bucket in dict.fromkeys(zip(partitions, buckets, strict=True))
+        }
+        result = [directories[each] for each in zip(partitions, buckets, strict=True)]
         names, external = files.file_names, files.file_values("_EXTERNAL_PATH")
-        result = []
-        for partition_bucket, name, external_path in zip(
-            zip(files.partitions, files.buckets.tolist(), strict=True), names, external, strict=True
-        ):
-            directory = directories.get(partition_bucket)
-            if directory is None:
-                partition, bucket = partition_bucket
-                path = partition_paths.get(partition)
-                if path is None:
-                    path = partition_paths[partition] = self.partition_path(partition)
-                directory = directories[partition_bucket] = self.bucket_dir(root, path, bucket) + "/"
-            check_file_name(name, path=directory)
-            if external_path is not None:
-                directory = self._external_path(external_path, name, directory + name).removesuffix(name)
-            result.append(directory)
+        check_file_names(names, result)
+        if external.count(None) < len(external):
+            for at, (name, path) in enumerate(zip(names, external, strict=True)):
+                if path is not None:
+                    result[at] = self._external_path(path, name, result[at] + name).removesuffix(name)
         return result
 
     def _external_path(self, external: str, name: str, path: str) -> str:

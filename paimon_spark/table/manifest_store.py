@@ -61,8 +61,7 @@ if TYPE_CHECKING:
 FileFilter = Callable[[ManifestColumns], ManifestColumns]
 """Drops entries that a read does not need, never a DELETE."""
 
-_DECODED_AT_ONCE = 32 << 20
-_CHUNKS_AT_ONCE = 16 << 20
+_DECODED_AT_ONCE = 16 << 20
 _JUDGED_AT_ONCE = 20_000
 _ARITY_BYTES = 4
 
@@ -394,7 +393,7 @@ class ManifestStore:
             deleted |= columns.deleted()
         check_none_revived(revived, self._paths.snapshot_path(snapshot.id))
         pending: list[ManifestColumns] = []
-        for columns in self.read_columns(manifests, statistics=statistics, at_once_bytes=_CHUNKS_AT_ONCE):
+        for columns in self.read_columns(manifests, statistics=statistics):
             living = columns.without(deleted)
             for start in range(0, len(living), chunk_files):
                 pending.append(living[start : start + chunk_files])

@@ -93,6 +93,21 @@ def test_without_statistics() -> None:
         _ = found.value_stats
 
 
+def test_numbers_that_are_equal_in_some_manifests_only() -> None:
+    (_, data), *_ = files = many_manifests(5, manifests=60)[0]
+    equal = [(f"equal-{i}", data) for i in range(60)]
+    one = [dataclasses.replace(avro_codec.decode_manifest(data)[0], bucket=4, total_buckets=9)]
+    alike = [(f"alike-{i}", avro_codec.encode_manifest(one)) for i in range(60)]
+    for some in ([*alike, *files], [*files, *alike], [*alike, *alike], [*equal, *alike]):
+        parts = [*avro_codec.decode_manifests(some[:60]), *avro_codec.decode_manifests(some[60:])]
+        expected = [entry for _, each in some for entry in avro_codec.decode_manifest(each)]
+        joined = ManifestColumns.concat(parts)
+        assert list(joined) == expected
+        assert joined.buckets.tolist() == [entry.bucket for entry in expected]
+        some_of_them = joined.filter(joined.buckets == 4)
+        assert list(some_of_them) == [entry for entry in expected if entry.bucket == 4]
+
+
 def test_few_at_once_and_other_schemas() -> None:
     files, entries = many_manifests(3)
     some = list(avro_codec.decode_manifests(files, at_once_bytes=2000))

@@ -11,9 +11,11 @@ import pytest
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.split_read import read_split
+from paimon_spark.spec.manifest import FileKind, ManifestEntry, entry_record
+from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.table import load_table
-from tests.support.commits import rewrite_entries
+from tests.support.commits import fake_file, make_table, rewrite_entries
 from tests.support.golden import GOLDEN, golden_tables
 from tests.support.plans import plan_of
 
@@ -80,3 +82,13 @@ def test_other_external_paths_are_not_believed(tmp_path: Path, external: str, al
     root, _ = external_table(tmp_path, external, {"data-file.external-paths": allowed} if allowed else {})
     with pytest.raises(CorruptTableError, match=r"external path .*'data-file\.external-paths"):
         plan_of(load_table(str(root)))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../data-7.parquet", "..\\data-7.parquet", "data-7\0.parquet"])
+def test_a_name_that_leads_elsewhere_is_found_among_many(tmp_path: Path, name: str) -> None:
+    table = make_table(tmp_path / "t")
+    entry = ManifestEntry(FileKind.ADD, bytes(12), 0, -1, fake_file("data-1.parquet"))
+    entries = [replace(entry, file=replace(entry.file, file_name=each)) for each in ["data-1.parquet"] * 30 + [name]]
+    files = ManifestColumns.from_records([entry_record(each) for each in entries])
+    with pytest.raises(CorruptTableError, match="is not the name of a file of this table"):
+        DataLayout.of(table.schema).data_file_directories(table.path, files)
