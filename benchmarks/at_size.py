@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from benchmarks.stores import ROOT, Row, in_turn
+from benchmarks.stores import Row, in_turn, worker
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
@@ -117,14 +117,9 @@ def work(warehouse: str, sizes: list[int], buckets: int, official: str | None) -
 @contextmanager
 def _worker(python: str, arguments: list[str], official: str | None) -> Iterator[subprocess.Popen[str]]:
     with tempfile.TemporaryDirectory() as warehouse:
-        command = [python, "-m", "benchmarks.at_size", "--worker", warehouse, *arguments]
-        command += ["--official", official] if official else []
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as worker:
-            try:
-                yield worker
-            finally:
-                worker.terminate()
+        given = ["benchmarks.at_size", "--worker", warehouse, *arguments]
+        with worker(python, given, official) as process:
+            yield process
 
 
 def _line(name: str, row: Row, other: Row | None) -> str:

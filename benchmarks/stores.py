@@ -181,17 +181,23 @@ def _work(url: str, rows: int, official: str | None) -> None:
 
 
 @contextmanager
+def worker(python: str, arguments: list[str], official: str | None) -> Iterator[subprocess.Popen[str]]:
+    """A process that measures one connector, and waits for its turn before each statement; `in_turn` gives it."""
+    command = [python, "-m", *arguments, *(["--official", official] if official else [])]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+@contextmanager
 def _worker(python: str, rows: int, official: str | None) -> Iterator[subprocess.Popen[str]]:
-    """A process that measures one connector, with a server of its own."""
     with running() as server:
-        command = [python, "-m", "benchmarks.stores", "--worker", server.url, "--rows", str(rows)]
-        command += ["--official", official] if official else []
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as worker:
-            try:
-                yield worker
-            finally:
-                worker.terminate()
+        arguments = ["benchmarks.stores", "--worker", server.url, "--rows", str(rows)]
+        with worker(python, arguments, official) as process:
+            yield process
 
 
 def in_turn(workers: list[subprocess.Popen[str]]) -> list[dict[str, Row]]:

@@ -51,7 +51,8 @@ def row_group_keys(table: FileStoreTable, files: Iterable[SplitFile]) -> dict[st
     Raises:
         CorruptTableError: a data file is missing or damaged.
     """
-    return _of_each(table, files, ("keys", table.schema.trimmed_primary_keys[0]), _keys_of)
+    key = table.schema.field(table.schema.trimmed_primary_keys[0])
+    return _of_each(table, files, ("keys", key.id, key.name, str(key.type)), _keys_of)
 
 
 def null_counts(

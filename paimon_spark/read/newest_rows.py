@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 def may_be_newest_rows(table: FileStoreTable) -> bool:
     """Whether `newest_row_wins` may be true of a read of some columns of the table."""
-    options, schema = table.options, table.schema
-    return (
-        schema.kind.is_keyed
-        and options.merge_engine == "partial-update"
-        and not options.needs_lookup
-        and isinstance(engine := merge_engine_for(schema), PartialUpdate)
-        and bool(engine.overwritten_columns)
-    )
+    return bool(_overwritten_columns(table))
+
+
+def _overwritten_columns(table: FileStoreTable) -> frozenset[str]:
+    if table.options.merge_engine != "partial-update" or table.options.needs_lookup or not table.schema.primary_keys:
+        return frozenset()
+    engine = merge_engine_for(table.schema)
+    assert isinstance(engine, PartialUpdate)
+    return engine.overwritten_columns
 
 
 def newest_row_wins(plan: ReadPlan) -> bool:
@@ -44,12 +45,12 @@ def newest_row_wins(plan: ReadPlan) -> bool:
     """
     table = plan.table
     splits = merged_splits(plan)
-    if not splits or not may_be_newest_rows(table):
+    overwritten = _overwritten_columns(table)
+    if not splits or not overwritten:
         return False
     keys = {*table.schema.primary_keys, *table.schema.partition_keys}
     columns = tuple(field.name for field in plan.fields if field.name not in keys)
-    engine = merge_engine_for(table.schema)
-    if not isinstance(engine, PartialUpdate) or not engine.overwritten_columns.issuperset(columns):
+    if not overwritten.issuperset(columns):
         return False
     if any(file.format != "parquet" or file.delete_row_count != 0 for split in splits for file in split.files):
         return False

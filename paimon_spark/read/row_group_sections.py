@@ -9,7 +9,7 @@ Keys are compared by their first column alone: row groups that share none of its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Final
@@ -47,6 +47,9 @@ _KEY_TYPES: Final = (
 """Of the first column of a key: types whose values Parquet's statistics hold as they are."""
 
 
+_Cut = Callable[[DataSplit, Sequence["RowGroupKeys"]], Iterable[DataSplit]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """One row group of a file of a split."""
@@ -69,18 +72,7 @@ def cut_by_keys(table: FileStoreTable, splits: Sequence[DataSplit]) -> list[Data
     Raises:
         CorruptTableError: a data file is missing or damaged.
     """
-    merged = [split for split in splits if _may_be_cut(table, split)]
-    files = [file for split in merged for file in split.files]
-    if len(files) > MOST_FILES:
-        return list(splits)
-    found = row_group_keys(table, files)
-    chosen = {id(split) for split in merged}
-    cut: list[DataSplit] = []
-    for split in splits:
-        footers = [found[file.path] for file in split.files] if id(split) in chosen else [None]
-        known = [footer for footer in footers if footer is not None]
-        cut.extend(_cut(split, known) if len(known) == len(footers) else [split])
-    return cut
+    return list(_each_cut(table, splits, [split for split in splits if _may_be_cut(table, split)], _cut))
 
 
 def in_key_ranges(table: FileStoreTable, splits: Sequence[DataSplit], cores: int) -> list[DataSplit]:
@@ -97,26 +89,36 @@ def in_key_ranges(table: FileStoreTable, splits: Sequence[DataSplit], cores: int
     Raises:
         CorruptTableError: a data file is missing or damaged.
     """
+    if cores <= _HEAVY or not table.schema.kind.is_keyed:
+        return list(splits)
     share = max(_LEAST_MERGED_BYTES, sum(split.size_bytes for split in splits) // max(1, cores))
     heavy = [split for split in splits if split.size_bytes > _HEAVY * share and _is_merged(table, split)]
-    files = {file.path: file for split in heavy for file in split.files}
-    if not 0 < len(files) <= MOST_FILES:
-        return list(splits)
-    found = row_group_keys(table, files.values())
-    chosen = {id(split) for split in heavy}
-    cut: list[DataSplit] = []
-    for split in splits:
-        footers = [found[file.path] for file in split.files] if id(split) in chosen else [None]
-        known = [footer for footer in footers if footer is not None]
-        whole = len(known) < len(footers)
-        cut.extend([split] if whole else _ranges(table, split, known, -(-split.size_bytes // share)))
-    return cut
+    key = table.schema.trimmed_primary_keys[0]
+
+    def ranges(split: DataSplit, footers: Sequence[RowGroupKeys]) -> Iterable[DataSplit]:
+        return _ranges(split, footers, key, -(-split.size_bytes // share))
+
+    return list(_each_cut(table, splits, heavy, ranges))
 
 
-def _ranges(
-    table: FileStoreTable, split: DataSplit, footers: Sequence[RowGroupKeys], parts: int
+def _each_cut(
+    table: FileStoreTable, splits: Iterable[DataSplit], chosen: Sequence[DataSplit], cut: _Cut
 ) -> Iterator[DataSplit]:
-    pieces, low, high = _pieces(split, footers)
+    """Yield the splits, cut where they are chosen and the footers of all their files tell keys."""
+    files = {file.path: file for split in chosen for file in split.files}
+    found = row_group_keys(table, files.values()) if 0 < len(files) <= MOST_FILES else {}
+    ids = {id(split) for split in chosen}
+    for split in splits:
+        footers = [found.get(file.path) for file in split.files] if id(split) in ids else [None]
+        known = [footer for footer in footers if footer is not None]
+        if len(known) == len(footers):
+            yield from cut(split, known)
+        else:
+            yield split
+
+
+def _ranges(split: DataSplit, footers: Sequence[RowGroupKeys], key: str, parts: int) -> Iterator[DataSplit]:
+    pieces, keys, low, high = _pieces(split, footers)
     order = np.argsort(low, kind="stable")
     rows = np.cumsum([pieces[at].rows for at in order])
     wanted = rows[-1] * np.arange(1, parts) // parts
@@ -125,11 +127,7 @@ def _ranges(
     if not len(cuts):
         yield split
         return
-    values = pa.concat_arrays(
-        [footer.low.take(pa.array(_groups(split, at, footer), pa.int64())) for at, footer in enumerate(footers)]
-    )
-    at_cut = [values[int(np.flatnonzero(low == cut)[0])].as_py() for cut in cuts]
-    key = table.schema.trimmed_primary_keys[0]
+    at_cut = [keys[int(np.flatnonzero(low == cut)[0])].as_py() for cut in cuts]
     bounds = zip([low.min(), *cuts], [*cuts, high.max() + 1], [None, *at_cut], [*at_cut, None], strict=True)
     for first, end, least, below in bounds:
         inside = [piece for piece, lo, hi in zip(pieces, low, high, strict=True) if hi >= first and lo < end]
@@ -148,14 +146,13 @@ def _is_merged(table: FileStoreTable, split: DataSplit) -> bool:
     return (
         type(split) is DataSplit
         and not split.raw_convertible
-        and table.schema.kind.is_keyed
         and isinstance(table.schema.field(table.schema.trimmed_primary_keys[0]).type, _KEY_TYPES)
         and all(file.format == "parquet" for file in split.files)
     )
 
 
 def _cut(split: DataSplit, footers: Sequence[RowGroupKeys]) -> list[DataSplit]:
-    pieces, low, high = _pieces(split, footers)
+    pieces, _, low, high = _pieces(split, footers)
     if not _is_in_order(pieces, low, high):
         return [split]
     parts = list(_parts(split, sections_of(pieces, low, high)))
@@ -166,23 +163,20 @@ def _cut(split: DataSplit, footers: Sequence[RowGroupKeys]) -> list[DataSplit]:
 
 def _pieces(
     split: DataSplit, footers: Sequence[RowGroupKeys]
-) -> tuple[list[_Piece], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The row groups of a split, and the ranks of their least and greatest keys."""
-    chosen = [_groups(split, at, footer) for at, footer in enumerate(footers)]
+) -> tuple[list[_Piece], pa.Array, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The row groups of a split, their least keys, and the ranks of their least and greatest keys."""
+    whole = [range(len(footer.rows)) for footer in footers]
+    chosen = [
+        groups if file.row_groups is None else file.row_groups.indexes(len(groups))
+        for file, groups in zip(split.files, whole, strict=True)
+    ]
     pieces = [_Piece(file, at, footers[file].rows[at]) for file, groups in enumerate(chosen) for at in groups]
-    ends = (
-        end.take(pa.array(groups, pa.int64()))
-        for side in ("low", "high")
-        for groups, end in zip(chosen, (getattr(footer, side) for footer in footers), strict=True)
+    low, high = (
+        pa.concat_arrays([end.slice(groups.start, len(groups)) for end, groups in zip(ends, chosen, strict=True)])
+        for ends in ([footer.low for footer in footers], [footer.high for footer in footers])
     )
-    ranks = column_ranks(pa.concat_arrays(list(ends)))
-    return pieces, ranks[: len(pieces)], ranks[len(pieces) :]
-
-
-def _groups(split: DataSplit, file: int, footer: RowGroupKeys) -> list[int]:
-    """The row groups of a file that belong to the split."""
-    some = split.files[file].row_groups
-    return list(range(len(footer.rows)) if some is None else some.indexes(len(footer.rows)))
+    ranks = column_ranks(pa.concat_arrays([low, high]))
+    return pieces, low, ranks[: len(pieces)], ranks[len(pieces) :]
 
 
 def _is_in_order(pieces: Sequence[_Piece], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> bool:

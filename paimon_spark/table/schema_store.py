@@ -160,7 +160,7 @@ class SchemaStore:
             SchemaError: there is a table already, or snapshots of one.
         """
         data = _encoded(schema)
-        with ThreadPoolExecutor(2 if self._file_io.threads > 1 else 1) as pool:
+        with ThreadPoolExecutor(self._file_io.threads) as pool:
             asked = pool.submit(SnapshotStore(self._file_io, self._paths).ids), pool.submit(self.ids)
             left, there = (each.result() for each in asked)
         if left and not there:

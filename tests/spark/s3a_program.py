@@ -91,7 +91,7 @@ def merged(spark: SparkSession) -> list[dict[str, Any]]:
         spark.sql(f"INSERT INTO one.d.m SELECT id, '{value}' FROM range({first}, {first + 3})")
     few = reported(spark.sql("SELECT * FROM one.d.m"))
     position_filter._LEAST_FAR_ROWS = 1  # type: ignore[misc]
-    position_filter.LEAST_FAR_ROWS_A_FILE = 1  # type: ignore[misc]
+    position_filter._LEAST_FAR_ROWS_A_FILE = 1  # type: ignore[misc]
     return [few, reported(spark.sql("SELECT * FROM one.d.m"))]
 
 

@@ -1,4 +1,4 @@
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -40,6 +40,12 @@ def test_the_target_is_not_exceeded_by_neighbours() -> None:
     assert packed([60 * MB, 60 * MB, 60 * MB, 60 * MB], cores=1) == [[60 * MB] * 2, [60 * MB] * 2]
 
 
+@dataclass(eq=False)
+class Context:
+    master: str
+    defaultParallelism: int  # noqa: N815 - as PySpark spells it
+
+
 @pytest.mark.parametrize(
     ("master", "parallelism", "slots"),
     [
@@ -54,7 +60,7 @@ def test_there_are_as_many_slots_as_the_session_says(
     monkeypatch: pytest.MonkeyPatch, master: str, parallelism: int, slots: int
 ) -> None:
     """A cluster may still start its executors: then it counts as the driver's machine."""
-    context = SimpleNamespace(master=master, defaultParallelism=parallelism)
+    context = Context(master, parallelism)
     monkeypatch.setattr(reader, "cores_here", lambda: 5)
     monkeypatch.setattr(pyspark_members, "running_context", lambda: context)
     assert reader.task_slots() == slots

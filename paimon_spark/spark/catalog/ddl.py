@@ -492,6 +492,8 @@ class TableDefinitionsProxy(NamespacesProxy):
             raise table_already_exists(self.gateway, ident)
         try:
             create_named_table(self.catalog, "" if by_path else namespace[0], name, schema, self.catalog.options)
+        except StorageError:
+            raise
         except PaimonError as error:
             if not by_path and not self.namespaceExists(namespace):
                 raise no_such_namespace(self.gateway, namespace) from None

@@ -23,23 +23,23 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from pyspark.sql.types import StructType
 
+from paimon_spark.errors import PaimonError
 from paimon_spark.read.metadata_columns import FILE_PATH
-from paimon_spark.read.newest_rows import newest_row_wins
+from paimon_spark.read.newest_rows import may_be_newest_rows, newest_row_wins
 from paimon_spark.read.plain_files import holds_plain_rows, may_hold_plain_rows, merged_splits, plain_splits
 from paimon_spark.read.row_group_sections import cut_by_keys
 from paimon_spark.read.split import RowGroups
 from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.position_filter import (
     BITS,
-    LEAST_FAR_ROWS_A_FILE,
     POSITION,
     is_worth_filtering,
+    least_far_rows,
     position_filter_of,
 )
 from paimon_spark.spark.jvm.answer_proxy import Value
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
@@ -139,25 +140,30 @@ def hadoop_files(gateway: Gateway, file_io: FileIO, sizes: Mapping[str, int]) ->
     return ways.pop() if len(ways) == 1 else None
 
 
-def load_store_client(gateway: Gateway, file_io: FileIO, path: str) -> None:
+def load_store_client(gateway: Gateway, catalog: FilesystemCatalog) -> None:
     """Let the JVM load its client of a store before the first scan needs it: of S3 that takes more than a second.
 
-    The store is asked for one directory, in a thread of its own. What goes wrong is left to the scan.
+    The store is asked for the warehouse, in a thread of its own. What goes wrong is left to whoever needs the store.
 
     Args:
         gateway: the JVM.
-        file_io: of the store.
-        path: the directory.
+        catalog: whose warehouse is on the store.
     """
-    root = _root(path)
-    found = _settings(file_io, [root])
+    threading.Thread(target=_load, args=(gateway, catalog), name="paimon-store-client", daemon=True).start()
+
+
+def _load(gateway: Gateway, catalog: FilesystemCatalog) -> None:
+    root = _root(catalog.warehouse)
+    try:
+        found = _settings(catalog.file_io, [root])
+    except PaimonError:
+        return
     if found is None:
         return
     kind, settings = found
     scheme = _OTHER_SCHEMES.get(root[0], root[0]) + "-paimon-load" * bool(settings)
     own = {f"fs.{scheme}.impl": file_system_class(kind, settings)} if settings else {}
-    asked = partial(size_of_file, gateway, None, {**settings, **own}, HadoopFiles(None, scheme).uri(path))
-    threading.Thread(target=asked, name="paimon-store-client", daemon=True).start()
+    size_of_file(gateway, None, {**settings, **own}, HadoopFiles(None, scheme).uri(catalog.warehouse))
 
 
 def _settings(file_io: FileIO, roots: Iterable[tuple[str, str]]) -> tuple[str, dict[str, str]] | None:
@@ -311,6 +317,14 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
         settings: of the session, `WANTED_SETTINGS` as far as they are set.
         filtered: Spark leaves out deleted and superseded rows by their positions.
     """
+    if not _is_asked_for(scan, settings, filtered=filtered):
+        return False
+    plain = holds_plain_rows(scan.plan, filtered=True) if filtered else scan.has_plain_rows
+    return plain and _opens(gateway, scan)
+
+
+def _is_asked_for(scan: ScanPlan, settings: Mapping[str, str], *, filtered: bool) -> bool:
+    """Whether options, settings and columns let Spark's reader give the rows; arguments: those of `is_native`."""
     if not scan.table.options.value("read.spark-parquet"):
         return False
     if scan.metadata and (filtered or scan.metadata != (FILE_PATH,)):
@@ -319,9 +333,11 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
         return False
     if filtered and settings.get(_READS_COLUMNS, "true").lower() == "false":
         return False
-    plain = holds_plain_rows(scan.plan, filtered=True) if filtered else scan.has_plain_rows
-    if not plain or not scan.partition_columns_are_last:
-        return False
+    return scan.partition_columns_are_last
+
+
+def _opens(gateway: Gateway, scan: ScanPlan) -> bool:
+    """Whether the JVM can open the files of a scan."""
     sizes = _sizes(scan.plan.splits)
     if not sizes and not _is_local(scan.table.path):
         return False
@@ -339,11 +355,11 @@ def native_position_filter(gateway: Gateway, scan: ScanPlan, settings: Mapping[s
     far, merges = not _is_local(scan.table.path), bool(merged_splits(scan.plan))
     if merges and (is_small(gateway, scan) or not is_worth_filtering(scan, far=far)):
         return None  # the keys of all files would be read
-    if merges and may_hold_plain_rows(scan.plan) and newest_row_wins(scan.plan):
-        scan = scan.as_if({"merge-engine": "deduplicate"})
-    if not is_native(gateway, scan, settings, filtered=True):
+    newest = merges and may_be_newest_rows(scan.plan.table)
+    tried = scan.as_if({"merge-engine": "deduplicate"}) if newest else scan
+    if not is_native(gateway, tried, settings, filtered=True) or (newest and not newest_row_wins(scan.plan)):
         return None
-    return position_filter_of(scan.plan, active_session(gateway), far=far)
+    return position_filter_of(tried.plan, active_session(gateway), far=far)
 
 
 def native_part(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> tuple[ScanPlan, ScanPlan] | None:
@@ -358,7 +374,9 @@ def native_part(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -
     """
     if scan.limit is not None or scan.has_plain_rows or not may_hold_plain_rows(scan.plan):
         return None
-    if _is_worth_cutting(scan):
+    if not _is_asked_for(scan, settings, filtered=False):
+        return None
+    if _is_worth_cutting(scan) and _opens(gateway, scan):
         scan = scan.with_splits(cut_by_keys(scan.table, scan.plan.splits))
     plain = plain_splits(scan.plan, filtered=True, overlap=False)
     rows = sum(split.row_count for split in plain)
@@ -371,9 +389,8 @@ def native_part(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -
 
 def _is_worth_cutting(scan: ScanPlan) -> bool:
     merged = merged_splits(scan.plan)
-    rows = sum(split.row_count for split in merged)
-    far = not _is_local(scan.table.path)
-    return rows >= max(2 * _LEAST_NATIVE_ROWS, LEAST_FAR_ROWS_A_FILE * sum(len(s.files) for s in merged) if far else 0)
+    least = least_far_rows(merged) if not _is_local(scan.table.path) else 0
+    return sum(split.row_count for split in merged) >= max(2 * _LEAST_NATIVE_ROWS, least)
 
 
 def _packed(scan: ScanPlan, position_filter: PositionFilter | None) -> list[tuple[DataSplit, ...]]:

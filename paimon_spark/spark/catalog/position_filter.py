@@ -50,7 +50,7 @@ _MOST_PARTLY_WANTED_ROWS: Final = 1 << 21
 """The same where the query wants few rows, perhaps: merging these keys takes as long as a task that runs Python."""
 _LEAST_FAR_ROWS: Final = 1 << 20
 """On a store: of fewer rows each file is a request that costs more than its rows."""
-LEAST_FAR_ROWS_A_FILE: Final = 300_000
+_LEAST_FAR_ROWS_A_FILE: Final = 300_000
 """On a store: of smaller files Spark's tasks wait for two to four requests each, one after the other."""
 _MOST_FAR_ROWS: Final = 1 << 22
 """Those whose keys the driver reads from a store."""
@@ -77,9 +77,14 @@ def is_worth_filtering(scan: ScanPlan, *, far: bool = False) -> bool:
     """
     merged = merged_splits(scan.plan)
     rows = sum(split.row_count for split in merged)
-    least = max(_LEAST_FAR_ROWS, LEAST_FAR_ROWS_A_FILE * sum(len(split.files) for split in merged)) if far else 0
+    least = max(_LEAST_FAR_ROWS, least_far_rows(merged)) if far else 0
     few = scan.limit is not None or implied_by(scan.predicate, scan.table.schema.trimmed_primary_keys) is not None
     return least <= rows <= (_MOST_PARTLY_WANTED_ROWS if few else _MOST_ROWS)
+
+
+def least_far_rows(merged: Sequence[DataSplit]) -> int:
+    """Return how many rows splits on a store need for Spark's reader to take less time than ours."""
+    return _LEAST_FAR_ROWS_A_FILE * sum(len(split.files) for split in merged)
 
 
 def position_filter_of(plan: ReadPlan, spark: SparkSession, *, far: bool = False) -> PositionFilter | None:

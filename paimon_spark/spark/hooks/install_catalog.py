@@ -82,5 +82,5 @@ def install_catalog(
     put_into(gateway, java_state(spark), Contents(hooks, {name: java_proxy(proxy)}))
     remember_catalog(spark, name, catalog)
     if kind_of(options) != "rest" and scheme_of(catalog.warehouse) not in ("", "file"):
-        load_store_client(gateway, catalog.file_io, catalog.warehouse)
+        load_store_client(gateway, catalog)
     return proxy

@@ -6,16 +6,16 @@ Packs splits into few large Spark partitions: each task costs about 56 ms of cor
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.read.split import DataSplit
-from paimon_spark.read.split_read import read_split
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.session.cut_frames import cut_batches, told_by_worker
 from paimon_spark.spark.source.worker_process import speed_up_worker
@@ -74,16 +74,20 @@ class PaimonReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Splits packed into tasks. Called once, on the driver; Spark wants a list, and one without splits is fine."""
         from paimon_spark.read.row_group_sections import in_key_ranges  # tasks do without it
+        from paimon_spark.read.split_read import read_split
 
-        if self._read is read_split:
-            self._splits = in_key_ranges(self._table, self._splits, task_slots())
-        return [PaimonPartition(splits) for splits in self.packed_splits()]
+        is_merged = self._read is read_split
+        splits = in_key_ranges(self._table, self._splits, task_slots()) if is_merged else self._splits
+        return [PaimonPartition(each) for each in self._packed(splits)]
 
     def packed_splits(self) -> list[tuple[DataSplit, ...]]:
         """The splits of each task."""
+        return self._packed(self._splits)
+
+    def _packed(self, splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
         options = self._table.options
         return pack_splits(
-            self._splits,
+            splits,
             target_bytes=options.split_target_size_bytes,
             open_file_cost_bytes=options.split_open_file_cost_bytes,
         )
@@ -117,6 +121,10 @@ def cores_here() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_LOCAL_SLOTS: MutableMapping[Any, int] = WeakKeyDictionary()
+"""Of local sessions, by their Spark contexts: it never changes."""
+
+
 def task_slots() -> int:
     """How many tasks can run at once: what the session of this process says, the cores here at least on a cluster.
 
@@ -127,8 +135,11 @@ def task_slots() -> int:
     context = running_context()
     if context is None:
         return cores_here()
-    slots = max(1, int(context.defaultParallelism))
-    return slots if str(context.master).partition("[")[0] == "local" else max(slots, cores_here())
+    if str(context.master).partition("[")[0] != "local":
+        return max(int(context.defaultParallelism), cores_here())
+    if context not in _LOCAL_SLOTS:
+        _LOCAL_SLOTS[context] = max(1, int(context.defaultParallelism))
+    return _LOCAL_SLOTS[context]
 
 
 def pack_splits(
