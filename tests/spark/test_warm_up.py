@@ -8,16 +8,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.install import FORMAT_HOOKS
 from paimon_spark.spark.jvm import warm_up
+from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.jvm.java_sources import sources
+from paimon_spark.spark.jvm.store_settings import read_first
 
 _PROBE = """
 import sys, paimon_spark
@@ -62,3 +66,11 @@ def test_a_class_that_does_not_compile_is_left_to_its_feature(monkeypatch: pytes
     run: Callable[[Any], None] = warm_up._load
     run(SimpleNamespace())
     assert asked == [warm_up.CLASSES[0]]
+
+
+def test_the_jvm_reads_a_file_of_its_own_before_the_first_scan(spark: SparkSession, tmp_path: Path) -> None:
+    gateway = gateway_of(spark)
+    kept = {"fs.kept.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}
+    assert read_first(gateway, None, "nowhere://host/d") == ""
+    assert read_first(gateway, kept, f"file:{tmp_path}") == ""
+    assert read_first(gateway, kept, "nowhere://host/d") == "UnsupportedFileSystemException"

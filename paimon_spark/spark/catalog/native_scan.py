@@ -46,7 +46,7 @@ from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
-from paimon_spark.spark.jvm.store_settings import size_of_file
+from paimon_spark.spark.jvm.store_settings import read_first, size_of_file
 from paimon_spark.spark.source.reader import pack_splits
 from paimon_spark.spec.data_types import BigIntType, DataType, DoubleType, FloatType, SmallIntType, TinyIntType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
@@ -141,9 +141,11 @@ def hadoop_files(gateway: Gateway, file_io: FileIO, sizes: Mapping[str, int]) ->
 
 
 def load_store_client(gateway: Gateway, catalog: FilesystemCatalog) -> None:
-    """Let the JVM load its client of a store before the first scan needs it: of S3 that takes more than a second.
+    """Let the JVM load its client of a store, and Spark's reader, before the first scan needs them.
 
-    The store is asked for the warehouse, in a thread of its own. What goes wrong is left to whoever needs the store.
+    Of S3 that takes two seconds. The store is asked for the warehouse, in a thread of its own. What goes wrong is left
+    to whoever needs the store. Where tasks run in this JVM, their file system is made too, if it has a scheme of ours:
+    one of the session might be made before the session has its settings.
 
     Args:
         gateway: the JVM.
@@ -161,9 +163,14 @@ def _load(gateway: Gateway, catalog: FilesystemCatalog) -> None:
     if found is None:
         return
     kind, settings = found
-    scheme = _OTHER_SCHEMES.get(root[0], root[0]) + "-paimon-load" * bool(settings)
-    own = {f"fs.{scheme}.impl": file_system_class(kind, settings)} if settings else {}
-    size_of_file(gateway, None, {**settings, **own}, HadoopFiles(None, scheme).uri(catalog.warehouse))
+    name = _name(_TRIED.setdefault(gateway.gateway, _Tried()), settings)
+    way = _ways(name, root[0])[-1]
+    own = _own_scheme(way, kind, settings)
+    uri = way.uri(catalog.warehouse)
+    answer = size_of_file(gateway, None, own, uri)
+    if isinstance(answer, int) or answer == "FileNotFoundException":  # a store has no file for a directory
+        is_local = str(gateway.context.master).partition("[")[0] == "local"
+        read_first(gateway, own if name and is_local else None, uri)
 
 
 def _settings(file_io: FileIO, roots: Iterable[tuple[str, str]]) -> tuple[str, dict[str, str]] | None:
@@ -213,16 +220,10 @@ def _way(
 def _try(
     gateway: Gateway, tried: _Tried, kind: str, settings: Mapping[str, str], path: str, size: int
 ) -> HadoopFiles | None:
-    name = tried.names.setdefault(frozenset(settings.items()), uuid.uuid4().hex[:12]) if settings else None
-    scheme = scheme_of(path)
-    newer = _OTHER_SCHEMES.get(scheme)
-    choices = [HadoopFiles(name, f"{newer or scheme}-paimon-{name}")] if name else [HadoopFiles()]
-    if not name and newer:
-        choices.append(HadoopFiles(None, newer))
+    name = _name(tried, settings)
     reason = ""
-    for way in choices:
-        own = {f"fs.{way.scheme}.impl": file_system_class(kind, settings)} if name else {}
-        found = size_of_file(gateway, name, {**settings, **own}, way.uri(path))
+    for way in _ways(name, scheme_of(path)):
+        found = size_of_file(gateway, name, _own_scheme(way, kind, settings), way.uri(path))
         if found == size:
             return way
         reason = f"it finds {found} bytes where {size} are" if isinstance(found, int) else found
@@ -233,6 +234,25 @@ def _try(
         reason,
     )
     return None
+
+
+def _name(tried: _Tried, settings: Mapping[str, str]) -> str | None:
+    """The name of a store with settings of its own."""
+    return tried.names.setdefault(frozenset(settings.items()), uuid.uuid4().hex[:12]) if settings else None
+
+
+def _ways(name: str | None, scheme: str) -> list[HadoopFiles]:
+    """The ways by which Hadoop may open files, the first first."""
+    newer = _OTHER_SCHEMES.get(scheme)
+    if name:
+        return [HadoopFiles(name, f"{newer or scheme}-paimon-{name}")]
+    return [HadoopFiles(), *([HadoopFiles(None, newer)] if newer else [])]
+
+
+def _own_scheme(way: HadoopFiles, kind: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings, with the class of the file system of a scheme of our own."""
+    own = {f"fs.{way.scheme}.impl": file_system_class(kind, settings)} if way.store else {}
+    return {**settings, **own}
 
 
 _OPTIONS: Final = {

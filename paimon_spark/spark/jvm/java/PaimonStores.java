@@ -35,6 +35,16 @@ public final class PaimonStores implements Function {
         return store == null ? new HashMap() : (Map) STORES.get(store);
     }
 
+    /** The session's Hadoop configuration with these settings. */
+    static Configuration configuration(Map settings) {
+        Configuration conf = SparkSession.active().sessionState().newHadoopConf();
+        for (Iterator each = settings.entrySet().iterator(); each.hasNext();) {
+            Map.Entry entry = (Map.Entry) each.next();
+            conf.set((String) entry.getKey(), (String) entry.getValue());
+        }
+        return conf;
+    }
+
     /** How many bytes a file has, asked as a reader of the session would; why that is not known, by the errors' names. */
     public Object apply(Object given) {
         Map asked = (Map) given;
@@ -43,11 +53,7 @@ public final class PaimonStores implements Function {
             STORES.put(asked.get("store"), settings);
         }
         try {
-            Configuration conf = SparkSession.active().sessionState().newHadoopConf();
-            for (Iterator each = settings.entrySet().iterator(); each.hasNext();) {
-                Map.Entry entry = (Map.Entry) each.next();
-                conf.set((String) entry.getKey(), (String) entry.getValue());
-            }
+            Configuration conf = configuration(settings);
             for (int at = 0; at < SOON.length; at++) {
                 conf.set(SOON[at][0], SOON[at][1]);
             }
