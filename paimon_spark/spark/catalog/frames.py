@@ -26,6 +26,7 @@ from paimon_spark.read.metadata_columns import metadata_fields
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.catalog.loading import CHANGED, LoadedTable
+from paimon_spark.spark.catalog.named_table import merged_scans
 from paimon_spark.spark.catalog.native_scan import note_refusal
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
@@ -134,7 +135,9 @@ class PathTableProxy(TableProxy):
 
     def _capabilities(self) -> Sequence[str]:
         """Batch reads; of the table itself also writes, for INSERT into a temporary view of a load."""
-        return ["BATCH_READ", "BATCH_WRITE", "TRUNCATE"] if self.view is ROWS else ["BATCH_READ"]
+        if self.view is not ROWS:
+            return ["BATCH_READ"]
+        return ["BATCH_READ", "BATCH_WRITE", "TRUNCATE", *merged_scans(self.gateway)]
 
     def scan_builder(self, options: Mapping[str, str]) -> ScanBuilderProxy:
         """A builder for one scan. The options of the load are known already."""

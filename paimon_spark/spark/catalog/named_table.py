@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.loading import CHANGED, STREAMED
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
+from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spec.sql_text import quoted_name
 
 
@@ -69,6 +70,15 @@ class NamedTableProxy(AnswerProxy):
     @abstractmethod
     def scan_builder(self, options: Mapping[str, str]) -> AnswerProxy:
         """A builder for one scan with the options of the read."""
+
+
+def merged_scans(gateway: Gateway) -> tuple[str, ...]:
+    """The capability by which Spark 4.3 lets subqueries share a scan: their columns together, the same filters.
+
+    A scan with more columns has the same rows, and the same values in the columns of each. Scans that a rule of ours
+    has exchanged are not shared (``PaimonVariantPaths.reading``).
+    """
+    return ("SCAN_MERGING",) if gateway.spark_version >= (4, 3) else ()
 
 
 def _without_changed(options: Mapping[str, str]) -> dict[str, str]:

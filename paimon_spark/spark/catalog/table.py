@@ -16,7 +16,7 @@ from paimon_spark.read.change_range import asks_for_changes
 from paimon_spark.spark.catalog.distributed_rows import write_distribution
 from paimon_spark.spark.catalog.driver_read import ChangedScans
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.named_table import NamedTableProxy, metadata_answers
+from paimon_spark.spark.catalog.named_table import NamedTableProxy, merged_scans, metadata_answers
 from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
@@ -87,7 +87,7 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         return {**own, "provider": "paimon", "location": path, **managed, **comment}
 
     def _capabilities(self) -> Sequence[str]:
-        return _CAPABILITIES
+        return _CAPABILITIES + merged_scans(self.gateway)
 
     def scan_builder(self, options: Mapping[str, str]) -> ScanBuilderProxy:
         """A builder for one scan with the options of the read."""

@@ -89,8 +89,8 @@ public final class PaimonNativeParts extends Rule {
         for (int at = 0; at < columns.size(); at++) {
             fresh.add(((Attribute) columns.get(at)).newInstance());
         }
-        Object first = PaimonVariantPaths.with(relation, "scan", scans.get(0));
-        Object second = PaimonVariantPaths.with(relation, "scan", scans.get(1));
+        Object first = PaimonVariantPaths.reading(relation, scans.get(0));
+        Object second = PaimonVariantPaths.reading(relation, scans.get(1));
         second = PaimonVariantPaths.with((scala.Product) second, "output", PaimonVariantPaths.seq(fresh));
         return new Union(PaimonVariantPaths.seq(Arrays.asList(new Object[] {first, second})), false, false);
     }

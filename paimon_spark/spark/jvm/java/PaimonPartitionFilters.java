@@ -102,7 +102,7 @@ public final class PaimonPartitionFilters extends Rule {
             Map wanted = new HashMap();
             wanted.put("partitions", positions);
             Object scan = ((Function) relation.scan()).apply(PaimonProxy.json(wanted));
-            found = PaimonVariantPaths.with(relation, "scan", scan);
+            found = PaimonVariantPaths.reading(relation, scan);
         }
         return rest == null ? found : new Filter(rest, (LogicalPlan) found);
     }

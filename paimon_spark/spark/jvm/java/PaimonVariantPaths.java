@@ -182,7 +182,7 @@ public final class PaimonVariantPaths extends Rule {
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
-            return node == relation ? with(relation, "scan", scan) : otherwise.apply(node);
+            return node == relation ? reading(relation, scan) : otherwise.apply(node);
         }
     }
 
@@ -197,6 +197,11 @@ public final class PaimonVariantPaths extends Rule {
         } catch (Exception error) {
             throw new IllegalStateException(error);
         }
+    }
+
+    /** A relation with another scan than its builder gives for its columns and filters: Spark 4.3 builds none anew. */
+    static Object reading(DataSourceV2ScanRelation relation, Object scan) {
+        return with((scala.Product) with(relation, "scan", scan), "mergeableScan", Boolean.FALSE);
     }
 
     static scala.collection.immutable.Seq seq(List values) {
