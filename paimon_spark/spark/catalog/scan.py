@@ -164,11 +164,15 @@ def scan_of_less(plan: ScanPlan, answer: str) -> ScanPlan | None:
 
     Args:
         plan: of the scan that is asked.
-        answer: JSON: ``{"partitions": positions}`` of `known_partitions`, or what `touched_paths` reads.
+        answer: JSON: ``{"partitions": positions}`` of `known_partitions`, ``{"columns": struct}`` for more columns, or
+            what `touched_paths` reads.
     """
     given = json.loads(answer)
     if not isinstance(given, dict):
         return plan.of_paths(touched_paths(answer))
+    if "columns" in given:
+        struct = StructType.fromJson(json.loads(given["columns"]))
+        return plan.of_columns(partition_columns_last(struct, plan.table.schema.partition_keys))
     known = plan.partitions
     return plan.of_partitions(frozenset(known[position] for position in given["partitions"]))
 
@@ -381,6 +385,7 @@ class ScanProxy(BasicScanProxy):
         "apply": "_asked_less",
         "call": "_asked_partitions",
         "run": "_asked_buckets",
+        "rows": "_asked_rows",
         "parts": "_asked_parts",
         "toBatch": "_asked_batch",
         "toMicroBatchStream": "_asked_stream",
@@ -477,6 +482,12 @@ class ScanProxy(BasicScanProxy):
     def _asked_partitions(self, _question: Question) -> Reply:
         """The values of the partitions, by which the optimizer leaves out some."""
         return Reply(known_partitions(self.plan), once=True)
+
+    def _asked_rows(self, _question: Question) -> Reply:
+        """Which rows come out, as text: scans of the same ones can be one. None where it is not that simple."""
+        if self._is_part or self._by_bucket or self._position_filter is not None:
+            return Reply(None)
+        return Reply(self.plan.rows_text())
 
     def _asked_buckets(self, question: Question) -> Reply:
         """Whether the scan reads by bucket from now on, and what its buckets are."""

@@ -151,6 +151,15 @@ class ScanPlan:
         """The same scan of the same snapshot, not planned yet, with these columns."""
         return replace(self, struct=struct, known_source=(self.source,), known_plan=None)
 
+    def rows_text(self) -> str | None:
+        """What decides which rows come out, whatever the columns; None of a scan of few rows, or of some paths."""
+        if self.limit is not None or self.touched or not isinstance(self.source, Snapshot):
+            return None
+        table = self.table
+        filters = self.predicates, self.metadata_predicates, self.only_partitions
+        given = sorted(self.given.items()), sorted((self.stream_start or {}).items())
+        return repr((table.path, table.branch, table.schema, self.source.id, self.view.name, filters, given))
+
     @property
     def filterable(self) -> list[str]:
         """The columns that come out by which planning leaves out files: of partitions, and some metadata columns."""

@@ -210,6 +210,7 @@ PLAN_HOOKS: tuple[Hook, ...] = (
     (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
     (features.BUCKETED_SCANS, java_rules.install_bucketed_scans),
     (features.NATIVE_PARTS, java_rules.NATIVE_PARTS),
+    (features.MERGED_SUBQUERIES, java_rules.install_merged_subqueries),
 )
 """What scans and writes of ours need in a session state, whether a catalog or ``format("paimon")`` plans them."""
 FORMAT_HOOKS: tuple[Hook, ...] = (

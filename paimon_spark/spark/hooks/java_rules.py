@@ -162,6 +162,13 @@ def install_driver_reads(gateway: Gateway, state: JavaObject) -> None:
     add_strategy(gateway, state, "PaimonReadRowsStrategy")
 
 
+def install_merged_subqueries(gateway: Gateway, state: JavaObject) -> None:
+    """Let scalar subqueries over one table share a scan; later versions of Spark do so themselves."""
+    if features.spark_version(gateway) < (4, 2):
+        merge = (compat.RULE.name, compat.MERGED_SUBQUERIES.of(gateway))
+        add_optimizer_rule(gateway, state, "PaimonMergedSubqueries", merge)
+
+
 def install_input_file_names(gateway: Gateway, state: JavaObject) -> None:
     """Make ``input_file_name()`` over tables without primary keys the column of the file's path."""
     add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonInputFileNames", ("java.lang.String", FILE_PATH))

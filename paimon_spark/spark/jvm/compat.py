@@ -211,6 +211,11 @@ UNION_OF_PROJECTIONS = SparkClass(
 UNION_OF_FILTERS = SparkClass(
     f"{_SQL}.catalyst.optimizer.PushPredicateThroughNonJoin", methods=("apply",), is_object=True
 )
+SCALAR_SUBQUERY = SparkClass(f"{_EXPRESSIONS}.ScalarSubquery", methods=("plan", "withNewPlan"))
+MERGED_SUBQUERIES = SparkClass(f"{_SQL}.catalyst.optimizer.MergeScalarSubqueries", methods=("apply",), is_object=True)
+REWRITTEN_DISTINCTS = SparkClass(
+    f"{_SQL}.catalyst.optimizer.RewriteDistinctAggregates", methods=("apply",), is_object=True
+)
 DYNAMIC_PRUNING = SparkClass(f"{_EXPRESSIONS}.DynamicPruning")
 PRUNING_QUERY = SparkClass(f"{_EXPRESSIONS}.DynamicPruningSubquery", methods=("buildQuery", "withNewPlan"))
 LOCAL_TABLE_SCAN = SparkClass(f"{_SQL}.execution.LocalTableScanExec", methods=("stringArgs",), constructors=(3, 4))

@@ -156,6 +156,14 @@ NATIVE_PARTS = Feature(
         c.UNION_OF_FILTERS, c.DYNAMIC_PRUNING, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+MERGED_SUBQUERIES = Feature(
+    "subqueries that share a scan", "each scalar subquery reads its table",
+    (
+        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.FILTER, c.PROJECT, c.AGGREGATE, c.ATTRIBUTE, c.SCALAR_SUBQUERY,
+        c.MERGED_SUBQUERIES, c.REWRITTEN_DISTINCTS, c.SQL_CONF, c.RULE, c.SOURCE_LOADER,
+    ),
+    until=(4, 2),
+)  # fmt: skip
 BUCKETED_SCANS = Feature(
     "joins by the bucket key", "joins and aggregates by the bucket key are shuffled",
     (
