@@ -140,6 +140,10 @@ class TokenFileIO(FileIO):
         """Delete directories without files."""
         return self.now.delete_empty_tree(path)
 
+    def check_deletes(self, path: str) -> None:
+        """Refuse to go on where the store does not answer what deletes."""
+        self.now.check_deletes(path)
+
     @property
     def unsafe_rename(self) -> bool:  # type: ignore[override]
         """Whether files may be created without the store's promise."""

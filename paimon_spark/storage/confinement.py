@@ -248,6 +248,10 @@ class ConfinedFileIO(FileIO):
         """Delete directories without files, inside the table only."""
         return self._is_inside(path) and self.inner.delete_empty_tree(path)
 
+    def check_deletes(self, path: str) -> None:
+        """Refuse to go on where the store does not answer what deletes."""
+        self.inner.check_deletes(path)
+
     def leads_out(self, path: str) -> bool:
         """Whether a directory is a link, or behind one, that leads to none of the places."""
         return not any(

@@ -49,9 +49,9 @@ def _is_gone(opened: Callable[[], tuple[Any, str]], delete: Callable[[Any, str],
     except FileNotFoundError:
         return True
     except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
-        silence.noticed(store, error)
+        silence.noticed(store, error, deleting=True)
         return False
-    silence.answered(store)
+    silence.answered(store, deleting=True)
     return gone
 
 
@@ -85,6 +85,9 @@ def _delete_tree_of_blobs(store: Any, key: str) -> None:
     found = found if isinstance(found, dict) else {}  # a list, where the key is a file's
     files = [name for name in found if found[name]["type"] != "directory"]
     if left := delete_in_bulk(store, files):
+        silent = silence.at_deletes(store)
+        if silent is not None:
+            raise silent
         store.rm([files[position] for position in left], expand_path=False)
     directories = [name for name in found if found[name]["type"] == "directory"]
     for name in [*sorted(directories, reverse=True), key.rstrip("/")]:
@@ -123,8 +126,11 @@ def delete_markers(store: Any, key: str) -> None:
     found = store.find(key, withdirs=True, detail=True)
     for name in sorted(found, reverse=True):
         if name.endswith("/") or found[name].get("type") == "directory":
-            with contextlib.suppress(OSError):  # a directory that is only a part of names, or one that holds files
+            try:
                 store.rm_file(name)
+            except OSError as error:  # a directory that is only a part of names, or one that holds files
+                if silence.says_silence(error):
+                    raise
 
 
 def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
@@ -142,8 +148,10 @@ def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
             else:
                 store.rm(some)
         except Exception as error:  # noqa: BLE001 - one missing or protected object may make the whole request fail
-            silence.noticed(store, error)
+            silence.noticed(store, error, deleting=True)
             left += positions
+        else:
+            silence.answered(store, deleting=True)
     return left
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.storage import deletes, local_files, store_requests, unused_settings
+from paimon_spark.storage import deletes, local_files, silence, store_requests, unused_settings
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES, make_directory
 from paimon_spark.storage.exclusive_creation import UNSAFE_RENAME, create, not_exclusive
 from paimon_spark.storage.file_status import FileStatus as FileStatus
@@ -27,7 +27,7 @@ from paimon_spark.storage.moves import Move
 from paimon_spark.storage.publisher import Publisher
 from paimon_spark.storage.read_ahead import Fetch
 from paimon_spark.storage.session_stores import SessionStore, with_session
-from paimon_spark.storage.store_errors import NamedErrorsFile, named, says_no_bucket
+from paimon_spark.storage.store_errors import NamedErrorsFile, named, says_no_bucket, translated
 from paimon_spark.storage.store_opening import open_store
 from paimon_spark.storage.store_options import (
     FSSPEC_SCHEME,
@@ -207,6 +207,16 @@ class FileIO(abc.ABC):
         """Delete a directory and those below it where no file is in them; return whether it is gone."""
         raise NotImplementedError
 
+    def check_deletes(self, path: str) -> None:  # noqa: B027 - a disk always answers
+        """Refuse to go on where what deletes was given up last, as nothing was answered.
+
+        Args:
+            path: that could not be deleted.
+
+        Raises:
+            StorageError: the store does not answer.
+        """
+
     def leads_out(self, path: str) -> bool:
         """Whether a directory leads out of what may be deleted (`confinement`); never where all may be."""
         return False
@@ -330,6 +340,11 @@ class FsspecFileIO(FileIO):
     def filesystem(self, path: str) -> Any:
         """The fsspec file system (fsspec keeps one per scheme and options)."""
         return open_store(self.scheme, path, self.storage_options)
+
+    def _to_delete(self, path: str) -> tuple[Any, str]:
+        """The file system as it is asked to delete, and the path as it wants it."""
+        key = self._key(path)
+        return open_store(self.scheme, path, self.storage_options, deleting=True), key
 
     def read_bytes(self, path: str) -> bytes:
         """The whole object."""
@@ -465,20 +480,27 @@ class FsspecFileIO(FileIO):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring what the store says."""
         KEPT.drop_below(self, path) if recursive else KEPT.drop(self, [path])
-        return deletes.quietly(lambda: (self.filesystem(path), self._key(path)), self.scheme, recursive=recursive)
+        return deletes.quietly(lambda: self._to_delete(path), self.scheme, recursive=recursive)
 
     def delete_empty_tree(self, path: str) -> bool:
         """Delete directories without files, or the objects that stand for them (`directory_markers`)."""
         KEPT.drop_below(self, path)
-        return deletes.empty_tree(lambda: (self.filesystem(path), self._key(path)), self.scheme)
+        return deletes.empty_tree(lambda: self._to_delete(path), self.scheme)
 
     def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many objects: hundreds with one request where the store can, else several at once."""
         KEPT.drop(self, paths)
         if self.scheme in deletes.BULK and len(paths) > 1 and threads != 1:
-            left = deletes.delete_in_bulk(self.filesystem(paths[0]), [self._key(path) for path in paths])
+            keys = [self._key(path) for path in paths]
+            left = deletes.delete_in_bulk(self._to_delete(paths[0])[0], keys)
             paths = [paths[position] for position in left]
         return deletes.each(self.delete_quietly, paths, threads or self.threads)
+
+    def check_deletes(self, path: str) -> None:
+        """Refuse to go on where the store does not answer what deletes (`silence`)."""
+        error = silence.at_deletes(self.filesystem(path))
+        if isinstance(error, Exception):
+            raise translated(error, path, self.secrets()) from None
 
     def _key(self, path: str) -> str:
         """The path as fsspec's file system wants it: without the scheme, or with the scheme in fsspec's spelling."""

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spec.file_names import SCHEMA_PREFIX
-from paimon_spark.storage import deletes
+from paimon_spark.storage import deletes, silence
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES
 
 _CLAIM: Final = ".rename"
@@ -293,6 +293,9 @@ class Move:
         keys = [f"{directory}/{name}" for name in names]
         if self.scheme in deletes.BULK and len(keys) > 1:
             keys = [keys[position] for position in deletes.delete_in_bulk(self.store, keys)]
+        silent = silence.at_deletes(self.store) if keys else None
+        if silent is not None:
+            raise silent
         deletes.each(gone, keys, self.threads)
 
     def _objects(self, directory: str) -> _Objects:

@@ -2,7 +2,8 @@
 
 A request is sent several times before it is given up, which takes most of a minute. One statement sends many, and goes
 on after some that fail: so once one was given up, those that follow are sent once and wait for seconds, until one is
-answered. Files are then not deleted at all for a while: what is left is removed as orphan files are.
+answered. Files are then not deleted at all for a while: what is left is removed as orphan files are. A store may answer
+all but requests to delete: those are counted by themselves.
 """
 
 from __future__ import annotations
@@ -21,14 +22,23 @@ _TIME_OUTS: Final = frozenset(
 """Errors of the stores' packages, and those that these are raised for."""
 _SINCE: Final[dict[Any, float]] = {}
 """File systems of fsspec that are silent, and when a request was given up last."""
+_OF_DELETES: Final[dict[Any, tuple[float, BaseException]]] = {}
+"""Those that do not answer what deletes, whatever else they answer: since when, and the error."""
 _ASKED_BY: Final = "_paimon_asked_by"
 """The attribute of a file system that asks in the place of another one, which waits longer."""
 
 
-def noticed(store: Any, error: BaseException) -> None:
+def noticed(store: Any, error: BaseException, *, deleting: bool = False) -> None:
     """Remember what an error says of a file system of fsspec, if it says that no answer came."""
-    if store is not None and says_silence(error):
-        _SINCE[_asked(store)] = time.monotonic()
+    if store is None:
+        return
+    if says_silence(error):
+        now = time.monotonic()
+        _SINCE[_asked(store)] = now
+        if deleting:
+            _OF_DELETES[_asked(store)] = now, error
+    elif deleting:
+        _OF_DELETES.pop(_asked(store), None)
 
 
 def is_any() -> bool:
@@ -36,20 +46,31 @@ def is_any() -> bool:
     return bool(_SINCE)
 
 
-def answered(store: Any) -> None:
-    """Forget that a store was silent."""
+def answered(store: Any, *, deleting: bool = False) -> None:
+    """Forget that a store was silent; at what deletes, only if it has answered that."""
     if _SINCE:
         _SINCE.pop(_asked(store), None)
+    if deleting and _OF_DELETES:
+        _OF_DELETES.pop(_asked(store), None)
 
 
-def is_silent(store: Any) -> bool:
-    """Whether the last request was given up."""
-    return bool(_SINCE) and _asked(store) in _SINCE
+def is_silent(store: Any, *, deleting: bool = False) -> bool:
+    """Whether the last request was given up, or the last one that deletes."""
+    return (bool(_SINCE) and _asked(store) in _SINCE) or (deleting and at_deletes(store) is not None)
+
+
+def at_deletes(store: Any) -> BaseException | None:
+    """The error of the last request that deletes, if it was given up."""
+    return _OF_DELETES[_asked(store)][1] if _OF_DELETES and _asked(store) in _OF_DELETES else None
 
 
 def rests(store: Any) -> bool:
-    """Whether so little time has passed since then that nothing is deleted."""
-    return is_silent(store) and time.monotonic() - _SINCE[_asked(store)] < REST_SECONDS
+    """Whether so little time has passed since a request was given up that nothing is deleted."""
+    if not is_silent(store, deleting=True):
+        return False
+    asked = _asked(store)
+    last = max(_SINCE.get(asked, 0.0), _OF_DELETES[asked][0] if asked in _OF_DELETES else 0.0)
+    return time.monotonic() - last < REST_SECONDS
 
 
 def replace(store: Any, other: Any) -> Any:

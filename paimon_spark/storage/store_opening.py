@@ -28,8 +28,14 @@ _OF_ALL_THREADS: Final[dict[str, Any]] = {}
 _LOCK: Final = threading.Lock()
 
 
-def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> Any:
+def open_store(scheme: str, path: str, storage_options: Mapping[str, Any], *, deleting: bool = False) -> Any:
     """Return fsspec's file system of a path; it keeps one for each scheme and options.
+
+    Args:
+        scheme: in fsspec's spelling.
+        path: in the store.
+        storage_options: arguments of fsspec.
+        deleting: it is asked to delete, which a store may not answer though it answers the rest.
 
     Raises:
         PaimonError: its package is not installed, an option is unknown, or the store cannot be opened.
@@ -57,7 +63,7 @@ def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> An
         raise not_opened(error, scheme, path, secret_values(storage_options.items())) from None
     if scheme == "s3":
         store.retries = 1  # s3fs would do all of botocore's attempts five times over
-    return _as_it_answers(store, scheme, options)
+    return _as_it_answers(store, scheme, options, deleting=deleting)
 
 
 def _made(kind: type[Any], options: Mapping[str, Any]) -> Any:
@@ -73,9 +79,9 @@ def _made(kind: type[Any], options: Mapping[str, Any]) -> Any:
         return _OF_ALL_THREADS[key]
 
 
-def _as_it_answers(store: Any, scheme: str, options: Mapping[str, Any]) -> Any:
+def _as_it_answers(store: Any, scheme: str, options: Mapping[str, Any], *, deleting: bool) -> Any:
     """A store whose waits are short as long as it is silent."""
-    silent = silence.is_silent(store)
+    silent = silence.is_silent(store, deleting=deleting)
     if scheme == "s3" and silent:
         waits = {"connect_timeout": silence.CONNECT_SECONDS, "read_timeout": silence.ANSWER_SECONDS}
         bounds = {**options.get("config_kwargs", {}), **waits, "retries": {"mode": "standard", "total_max_attempts": 1}}

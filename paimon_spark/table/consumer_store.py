@@ -77,6 +77,7 @@ class ConsumerStore:
     def delete(self, consumer_id: str) -> None:
         """Delete a consumer; one that is not there is no error."""
         if not self._file_io.delete_quietly(self._path(consumer_id)):
+            self._file_io.check_deletes(self._path(consumer_id))
             raise PaimonError(
                 f"Consumer '{consumer_id}' could not be deleted: the file {self._path(consumer_id)} is still there. "
                 "See that its directory can be written."

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.errors import (
+    OptionError,
+    PaimonError,
+    SchemaError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from paimon_spark.metastore.opening import check_kind, home_of, is_directory, kind_of, lock_of, lock_type
 from paimon_spark.options import (
     LOCK_OPTIONS,
@@ -175,6 +182,7 @@ class FilesystemCatalog:
         path = self.database_path(database)
         self.file_io.delete_empty_tree(path)  # so a table that somebody makes there meanwhile keeps its files
         if self.file_io.exists(path):
+            self.file_io.check_deletes(path)
             raise PaimonError(
                 f"Database {database} is not dropped: {path} could not be deleted. See that it can be written and that "
                 "nobody writes there, then drop it again."
@@ -255,6 +263,12 @@ class FilesystemCatalog:
         shared = metadata_in_catalog(store, path)
         store.delete_quietly(path, recursive=True)
         if store.exists(path):
+            try:
+                store.check_deletes(path)
+            except StorageError as error:
+                raise StorageError(
+                    f"The table at {path} is not dropped, or not wholly: {error}. Drop it again when the store answers"
+                ) from error
             raise PaimonError(
                 f"The table at {path} is not dropped, or not wholly: its files could not all be deleted. See that the "
                 "directory can be written, then drop it again."

@@ -239,6 +239,7 @@ class TagStore:
 
     def _delete(self, path: str) -> None:
         if not self._file_io.delete_quietly(path):
+            self._file_io.check_deletes(path)
             raise PaimonError(
                 f"The tag file {path} could not be deleted. See that its directory can be written, then delete the tag."
             )

@@ -274,14 +274,14 @@ def test_an_expiry_in_the_background_waits_for_the_one_before(tmp_path: Path, mo
     options = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
     table = make_table(tmp_path / "t", bucket="-1", snapshot__expire__execution_mode="async", **options)
     commit(table, [message(table, data_file(table, {1: "v"}))], after_commit=maintenance(table))
-    begun, go_on, delete = threading.Event(), threading.Event(), snapshots.delete_files
+    begun, go_on, delete = threading.Event(), threading.Event(), snapshots.delete_unless_silent
 
     def slowly(*given: Any, **named: Any) -> Any:
         begun.set()
         assert go_on.wait(20)
         return delete(*given, **named)
 
-    monkeypatch.setattr(snapshots, "delete_files", slowly)
+    monkeypatch.setattr(snapshots, "delete_unless_silent", slowly)
     commit(table, [message(table, data_file(table, {2: "v"}))], after_commit=maintenance(table))
     assert begun.wait(20)
     commit(table, [message(table, data_file(table, {3: "v"}))], after_commit=maintenance(table))

@@ -111,6 +111,19 @@ def test_a_rollback_that_leaves_later_tags_says_so(table: FileStoreTable, monkey
     assert table.tags.names() == []
 
 
+def test_a_rollback_gives_up_snapshots_that_stay(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    delete = local_files.delete
+    with monkeypatch.context() as patch:
+        make_read_only(patch, "/snapshot/snapshot-4")
+        patch.setattr(local_files, "delete", lambda path, **how: tried.append(path) or delete(path, **how))
+        with pytest.raises(CommitError, match=r"its latest snapshot is 4 now.*or a file could not be deleted"):
+            rollback.rollback_to_snapshot(table, 2)
+    assert len([path for path in tried if path.endswith("/snapshot-4")]) < 10
+    rollback.rollback_to_snapshot(table, 2)
+    assert rows(table) == {2: "x"}
+
+
 def test_a_consumer_that_stays_is_not_called_deleted(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
     ConsumerStore(table.file_io, table.paths).reset("c", 2)
     with monkeypatch.context() as patch:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 
 from paimon_spark.commit import publish
 from paimon_spark.errors import CommitError, PaimonError
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.files.orphan_files import remove_files_before
+from paimon_spark.maintain.refs.branches import create_branch, delete_branch
+from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
+from paimon_spark.maintain.refs.tags import create_tag, delete_tag
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage import azure, gcs, oss, silence
 from paimon_spark.storage.store_options import S3_BOUNDS
 from paimon_spark.storage.store_requests import KEPT
+from paimon_spark.table.consumer_store import ConsumerStore, clear_consumers
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.table import FileStoreTable
 from tests.support.faulty_server import Answer, Fault, Faults, faulty
@@ -222,3 +228,49 @@ def test_a_store_that_falls_silent_is_waited_for_once(
     assert insert(table, {1: 1}) == 2
     assert set(silence._SINCE) <= others
     assert rows_of(truth(store)) == {0: 0, 1: 1}
+
+
+def _deletes(method: str, path: str) -> bool:
+    return method == "DELETE" or (method == "POST" and ("delete" in path or "batch" in path))
+
+
+@pytest.mark.parametrize("store", OF_HTTP, indirect=True)
+@pytest.mark.parametrize("work", ["expire", "orphans", "rollback", "tag", "branch", "consumer", "drop"])
+def test_upkeep_that_cannot_delete_says_why_and_goes_on(
+    store: tuple[StoreServer, StoreServer, Faults], faults: Faults, table: FileStoreTable, work: str
+) -> None:
+    """All but what deletes is answered: the requests that are given up are few, and nothing is called done."""
+    for key in range(1, 4):
+        insert(table, {key: key})
+    table.file_io.write_bytes(f"{table.path}/manifest/manifest-1", b"1")
+    table.file_io.write_bytes(f"{table.path}/manifest/manifest-2", b"2")
+    create_tag(table, "late", snapshot_id=4)
+    create_branch(table, "b")
+    ConsumerStore(table.file_io, table.paths).reset("c", 4)
+    catalog = FilesystemCatalog(table.path.rpartition("/d.db/")[0], store[1].options)
+    deeds: dict[str, Callable[[], object]] = {
+        "expire": lambda: expire_snapshots(table, retain_latest_only()),
+        "orphans": lambda: remove_files_before(table, 2**53).file_count,
+        "rollback": lambda: rollback_to_snapshot(table, 2).current_snapshot_id,
+        "tag": lambda: delete_tag(table, "late"),
+        "branch": lambda: delete_branch(table, "b"),
+        "consumer": lambda: clear_consumers(table),
+        "drop": lambda: catalog.drop_table("d", "t"),
+    }
+    faults.met.clear()
+    faults.rule = lambda method, path: "silent" if _deletes(method, path) else None
+    with pytest.raises(PaimonError, match=r"The store of '.*' does not answer .*\. Check the endpoint"):
+        deeds[work]()
+    assert 0 < len(faults.met) <= 16 + _ATTEMPTS  # those that are sent at once, or one several times
+    faults.rule = None
+    assert work == "drop" or rows_of(truth(store)) == {key: key for key in range(4)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(silence, "REST_SECONDS", 0)
+        done = deeds[work]()
+    assert done == {"expire": 3, "orphans": 2, "rollback": 2, "consumer": ["c"]}.get(work)
+    if work == "drop":
+        catalog.create_table("d", "t", create_schema(FIELDS, ["k"], [], {"bucket": "1"}))
+    else:
+        found = truth(store)
+        assert found.snapshots.ids() == {"expire": [4], "rollback": [1, 2]}.get(work, [1, 2, 3, 4])
+        assert rows_of(found) == {key: key for key in range(2 if work == "rollback" else 4)}

@@ -9,6 +9,7 @@ a stream after its snapshot has expired.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,15 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.iceberg_metadata import refresh_iceberg
-from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.deletion import UnusedFiles, delete_empty_directories, delete_files
+from paimon_spark.errors import (
+    CorruptTableError,
+    ExpiredFileError,
+    OptionError,
+    PaimonError,
+    SnapshotNotFoundError,
+    StorageError,
+)
+from paimon_spark.maintain.files.deletion import UnusedFiles, delete_empty_directories, delete_unless_silent
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import (
     TagsByBranch,
@@ -142,6 +150,7 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
         OptionError: the numbers of ``retention`` do not go together.
         PaimonError: what some tag, branch or snapshot needs cannot be read, or what there is changes all the time;
             nothing has been deleted.
+        StorageError: the store does not answer what deletes; the next expiry continues.
     """
     retention = retention or Retention.of_snapshots(table.options)
     retention.check()
@@ -319,21 +328,38 @@ def _changelog(table: FileStoreTable, listed: RecordedFile) -> list[FileChange]:
     return found
 
 
+@contextlib.contextmanager
+def _going_on(table: FileStoreTable, what: str) -> Iterator[None]:
+    """Say of a store that falls silent how the expiry is finished."""
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(
+            f"{what} of {table.path} are not all expired: {error}. Expire them again when the store answers: that "
+            "goes on where this has stopped"
+        ) from error
+
+
 def _carry_out(table: FileStoreTable, expiry: _Expiry) -> int:
+    with _going_on(table, "Snapshots"):
+        return _deleted(table, expiry)
+
+
+def _deleted(table: FileStoreTable, expiry: _Expiry) -> int:
     start, paths = time.monotonic(), table.paths
     files = [path for names in expiry.data.values() for path in names]
     first = expiry.snapshots[0].id if expiry.snapshots else expiry.end
     _LOG.info("%s: snapshots %s to %s expire, with %s data files", table.path, first, expiry.end - 1, len(files))
-    delete_files(table, files)
+    delete_unless_silent(table, files)
     if table.options.get(OPTIONS["snapshot.clean-empty-directories"]):
         delete_empty_directories(table.file_io, expiry.data, len(table.schema.partition_keys))
-    delete_files(table, expiry.manifests)
-    delete_files(table, expiry.lists)
+    delete_unless_silent(table, expiry.manifests)
+    delete_unless_silent(table, expiry.lists)
     of_path = {paths.snapshot_path(snapshot.id): snapshot for snapshot in expiry.snapshots}
-    left = [] if expiry.keep_changelogs else delete_files(table, list(of_path), in_order=True)
+    left = [] if expiry.keep_changelogs else delete_unless_silent(table, list(of_path), in_order=True)
     for path, snapshot in of_path.items() if expiry.keep_changelogs else ():
         write_changelog(table, snapshot)
-        left += delete_files(table, [path])
+        left += delete_unless_silent(table, [path])
     table.snapshots.write_earliest_hint(min((of_path[path].id for path in left), default=expiry.end))
     _LOG.info(
         "%s: %s snapshots expired, with at most %s files, in %.1f s",
@@ -432,13 +458,14 @@ def _expire_changelogs_alone(table: FileStoreTable, ids: Sequence[int]) -> int:
         ) from error
     if tags_by_branch(table) != seen:
         raise PaimonError(f"Changelogs of {table.path} are not expired: tags or branches have changed meanwhile.")
-    delete_files(table, [path for paths in data.values() for path in paths])
-    if table.options.get(OPTIONS["snapshot.clean-empty-directories"]):
-        delete_empty_directories(table.file_io, data, len(table.schema.partition_keys))
-    delete_files(table, sorted(unused.manifests))
-    delete_files(table, sorted(unused.lists))
-    of_path = {table.paths.changelog_path(changelog_id): changelog_id for changelog_id in ids}
-    left = delete_files(table, list(of_path), in_order=True)
+    with _going_on(table, "Changelogs"):
+        delete_unless_silent(table, [path for paths in data.values() for path in paths])
+        if table.options.get(OPTIONS["snapshot.clean-empty-directories"]):
+            delete_empty_directories(table.file_io, data, len(table.schema.partition_keys))
+        delete_unless_silent(table, sorted(unused.manifests))
+        delete_unless_silent(table, sorted(unused.lists))
+        of_path = {table.paths.changelog_path(changelog_id): changelog_id for changelog_id in ids}
+        left = delete_unless_silent(table, list(of_path), in_order=True)
     hint, earliest = f"{table.paths.changelog_dir}/EARLIEST", min((of_path[path] for path in left), default=ids[-1] + 1)
     table.file_io.write_bytes(hint, str(earliest).encode("ascii"), overwrite=True)
     _LOG.info("%s: %s of the changelogs %s to %s expired", table.path, len(ids) - len(left), ids[0], ids[-1])

@@ -50,6 +50,18 @@ def delete_files(table: FileStoreTable, paths: Sequence[str], *, in_order: bool 
     return left
 
 
+def delete_unless_silent(table: FileStoreTable, paths: Sequence[str], *, in_order: bool = False) -> list[str]:
+    """As `delete_files`, for work that a store has to answer to be done.
+
+    Raises:
+        StorageError: files are left, since the store does not answer what deletes.
+    """
+    left = delete_files(table, paths, in_order=in_order)
+    if left:
+        table.file_io.check_deletes(left[0])
+    return left
+
+
 def delete_written(
     table: FileStoreTable, written: Iterable[tuple[bytes, int, DataFileMeta]], *, keep: Container[str] = ()
 ) -> None:

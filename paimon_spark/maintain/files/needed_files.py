@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.deletion import UnusedFiles, delete_files, threads_of
+from paimon_spark.maintain.files.deletion import UnusedFiles, delete_unless_silent, threads_of
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.manifest import FileChange, FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
@@ -233,13 +233,16 @@ def delete_unused_files(
         table: any branch of the table.
         snapshots: which neither a snapshot file nor a tag holds any more.
         half_deleted: the same, but an earlier call for them was ended halfway.
+
+    Raises:
+        StorageError: the store does not answer what deletes; a call with them as ``half_deleted`` continues.
     """
     try:
         unused = _unused(table, snapshots, half_deleted)
     except (PaimonError, OSError):
         return 0
     # manifests are deleted after the files that they name: a second call must find the files
-    return sum(len(paths) - len(delete_files(table, paths)) for paths in unused)
+    return sum(len(paths) - len(delete_unless_silent(table, paths)) for paths in unused)
 
 
 def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: Sequence[Snapshot]) -> list[list[str]]:

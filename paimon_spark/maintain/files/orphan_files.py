@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.deletion import delete_files, if_there, threads_of
+from paimon_spark.maintain.files.deletion import delete_unless_silent, if_there, threads_of
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import changelog_ids, read_changelog, unneeded_names
 from paimon_spark.spec.file_names import (
@@ -347,8 +347,12 @@ def _packed_references(
 
 
 def delete_orphans(table: FileStoreTable, files: Sequence[OrphanFile]) -> list[OrphanFile]:
-    """Delete files; return those that are gone."""
-    left = frozenset(delete_files(table, [file.path for file in files]))
+    """Delete files; return those that are gone.
+
+    Raises:
+        StorageError: the store does not answer what deletes.
+    """
+    left = frozenset(delete_unless_silent(table, [file.path for file in files]))
     return [file for file in files if file.path not in left]
 
 

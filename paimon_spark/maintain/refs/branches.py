@@ -228,6 +228,7 @@ def _delete_directory(table: FileStoreTable, paths: TablePaths) -> None:
     for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.consumer_dir, paths.branch_root):
         table.file_io.delete_quietly(directory, recursive=True)
     if table.file_io.exists(paths.branch_root):
+        table.file_io.check_deletes(paths.branch_root)
         raise PaimonError(f"Branch '{paths.branch}' of {table.path} could not be deleted completely. Please try again.")
 
 

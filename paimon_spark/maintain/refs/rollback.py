@@ -22,6 +22,7 @@ from paimon_spark.errors import (
     CommitStateUnknownError,
     OptionError,
     SnapshotNotFoundError,
+    StorageError,
 )
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import changelog_ids
@@ -45,6 +46,8 @@ _FEWEST_TRIES = 5
 """However long each takes: on a store that stalls, one look can take a minute."""
 _MOST_FOLLOWERS = 1000
 _PAUSE_SECONDS = 0.01
+_MOST_FAILED = 3
+"""So often it is tried to delete snapshots that stay, as where a right is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +205,19 @@ def delete_later(table: FileStoreTable, kept_id: int, later: Sequence[int], *, f
         kept_id: the latest snapshot that stays.
         later: the snapshots after it, ascending.
         final_id: the latest snapshot when all is done, if it is another one (fast-forward).
+
+    Raises:
+        CommitError: the store does not answer what deletes; the same call, run again, continues.
     """
+    failed = 0
     for _ in range(_MOST_FOLLOWERS if later else 0):
-        for snapshot_id in reversed(later):
-            table.file_io.delete_quietly(table.paths.snapshot_path(snapshot_id))
+        paths = [table.paths.snapshot_path(snapshot_id) for snapshot_id in reversed(later)]
+        left = [path for path in paths if not table.file_io.delete_quietly(path)]
+        failed += bool(left)
+        if left:
+            _check_answered(table, kept_id, left[0])
+        if failed == _MOST_FAILED:
+            return
         end, tries = time.monotonic() + _FOLLOWERS_SECONDS, 0  # however long the deletions took
         while True:
             last_id, later = _followers(table, kept_id)
@@ -219,6 +231,16 @@ def delete_later(table: FileStoreTable, kept_id: int, later: Sequence[int], *, f
                 if tries >= _FEWEST_TRIES and time.monotonic() > end:
                     return
                 time.sleep(_PAUSE_SECONDS)
+
+
+def _check_answered(table: FileStoreTable, kept_id: int, path: str) -> None:
+    try:
+        table.file_io.check_deletes(path)
+    except StorageError as error:
+        raise CommitError(
+            f"Snapshots of {table.path} after snapshot {kept_id} are not all deleted: {error}. Run the same again when "
+            "the store answers: that goes on where this has stopped"
+        ) from error
 
 
 def _followers(table: FileStoreTable, kept_id: int) -> tuple[int, list[int]]:

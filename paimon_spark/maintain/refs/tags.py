@@ -243,6 +243,7 @@ def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_
     for name in {**aside, **expired, **dict.fromkeys(kept)}:
         table.tags.end_deletion(name)
     if kept:
+        table.file_io.check_deletes(table.paths.tag_path(kept[0]))
         raise PaimonError(
             f"Tag '{kept[0]}' could not be deleted ({len(kept)} of {len(there)}): the file "
             f"{table.paths.tag_path(kept[0])} is still there. See that its directory can be written, then try again."
