@@ -174,7 +174,7 @@ class AzureFiles(_Any):  # type: ignore[misc]
         policy.connect_retries = _RETRIES_TO_CONNECT
         self.hurry(self.hurried)
         transport = self.service_client._pipeline._transport
-        transport.send = web_pages.refused(transport.send, "x-ms-")
+        transport.send = web_pages.refused(transport.send, "x-ms-", sessions=lambda: [transport.session])
 
     def hurry(self, hurried: bool) -> None:
         """Send a request once and wait shortly from now on, or as often and as long as ever."""

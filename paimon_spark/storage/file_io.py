@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,7 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.storage import deletes, local_files, silence, store_requests, unused_settings
+from paimon_spark.errors import PaimonError
+from paimon_spark.storage import deletes, local_files, silence, store_requests, unanswered, unused_settings
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES, make_directory
 from paimon_spark.storage.exclusive_creation import UNSAFE_RENAME, create, not_exclusive
 from paimon_spark.storage.file_status import FileStatus as FileStatus
@@ -392,7 +393,7 @@ class FsspecFileIO(FileIO):
         if not overwrite and not is_unique(path) and store.exists(self._key(path)):
             raise FileExistsError(f"The file exists already: {redact(path)}")
         self._make_parent(path)
-        store.pipe_file(self._key(path), data)
+        self._put(path, data, lambda: bool([store.pipe_file(self._key(path), data)]))
         KEPT.put(self, self.scheme, path, data)
 
     @named
@@ -400,10 +401,33 @@ class FsspecFileIO(FileIO):
         """Conditional put, one request, or a rename that fails on an existing target (WebHDFS)."""
         self._make_parent(path)
         store, key, endpoint = self.filesystem(path), self._key(path), str(self.storage_options.get("endpoint_url", ""))
-        if not create(store, self.scheme, key, data, path, endpoint, unsafe=self.unsafe_rename):
+        unsafe = self.unsafe_rename
+        if not self._put(path, data, lambda: create(store, self.scheme, key, data, path, endpoint, unsafe=unsafe)):
             return False
         KEPT.put(self, self.scheme, path, data)
         return True
+
+    def _put(self, path: str, data: bytes, put: Callable[[], bool]) -> bool:
+        """Put an object; where an answer was unclear, the same bytes under its name are taken for ours.
+
+        A silent store is not asked more: whoever publishes looks for longer.
+        """
+        with unanswered.noted() as unclear:
+            try:
+                done = put()
+            except PaimonError:
+                raise
+            except Exception as error:
+                if not unclear or silence.says_silence(error) or not self._holds(path, data):
+                    raise
+                done = True
+        return done or (bool(unclear) and self._holds(path, data))
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        try:
+            return self._read_whole(path) == data
+        except Exception:  # noqa: BLE001 - what cannot be read is not known to be ours
+            return False
 
     @named
     def exists(self, path: str) -> bool:

@@ -8,7 +8,7 @@ import random
 import time
 from typing import Any, Final
 
-from paimon_spark.storage import silence, web_pages
+from paimon_spark.storage import silence, unanswered, web_pages
 
 CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 15
@@ -55,6 +55,7 @@ class GcsFiles(_Any):  # type: ignore[misc]
             try:
                 answer = await once(self, *given, **more)
             except Exception as error:
+                unanswered.note(_status(error))
                 most = _ATTEMPTS_OF_TOKENS if getattr(error, "code", None) == _NO_TOKEN else ATTEMPTS
                 if any(kind.__name__ in _NOT_CONNECTED for kind in type(error).__mro__):
                     most = min(most, _ATTEMPTS_TO_CONNECT)
@@ -81,6 +82,11 @@ class GcsFiles(_Any):  # type: ignore[misc]
     def _bound(self) -> None:
         if self.requests_timeout is None:
             self.requests_timeout = _timeout(ANSWER_SECONDS)
+
+
+def _status(error: Exception) -> int:
+    code = str(getattr(error, "code", ""))
+    return int(code) if code.isdecimal() else 0
 
 
 def _timeout(answer_seconds: float) -> Any:

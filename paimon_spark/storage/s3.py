@@ -224,7 +224,9 @@ class S3Files(_Any):  # type: ignore[misc]
         )
         session = client._endpoint.http_session
         if not web_pages.are_refused(session.send):  # botocore itself takes them for 500, or for empty answers
-            session.send = web_pages.refused(session.send, "x-amz")
+            session.send = web_pages.refused(
+                session.send, "x-amz", sessions=lambda: [*getattr(session, "_sessions", {}).values()]
+            )
         return client
 
     async def _cat_file(self, path: str, *given: Any, max_concurrency: int | None = None, **named: Any) -> bytes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
+
+from paimon_spark.storage import unanswered
 
 _REDIRECTS: Final = frozenset((302, 303))
 """Stores send none of these; who asks for a login does."""
@@ -36,11 +38,26 @@ def check(status: int, headers: Mapping[str, Any], *prefixes: str) -> None:
         raise WebPageError(f"status {status}, {kind or 'a redirection'}")
 
 
-def refused(send: Callable[..., Awaitable[Any]], *prefixes: str) -> Callable[..., Awaitable[Any]]:
-    """Return what sends a request as ``send`` does, and refuses web pages (`check`)."""
+def refused(
+    send: Callable[..., Awaitable[Any]], *prefixes: str, sessions: Callable[[], Iterable[Any]] = tuple
+) -> Callable[..., Awaitable[Any]]:
+    """Return what sends a request as ``send`` does, notes unclear answers, and refuses web pages (`check`).
+
+    Args:
+        send: of a client.
+        prefixes: how the names of the store's own headers begin, in lower case.
+        sessions: those of aiohttp that it sends by now.
+    """
 
     async def checked(*given: Any, **more: Any) -> Any:
-        answer = await send(*given, **more)
+        for session in sessions():
+            unanswered.count_connections(session)
+        try:
+            answer = await send(*given, **more)
+        except Exception:
+            unanswered.note()
+            raise
+        unanswered.note(answer.status_code)
         check(answer.status_code, answer.headers, *prefixes)
         return answer
 
@@ -54,7 +71,7 @@ def are_refused(send: Callable[..., Awaitable[Any]]) -> bool:
 
 
 class CheckedSession:
-    """A session of oss2 whose answers are checked."""
+    """A session of oss2 whose answers are checked and, where they are unclear, noted."""
 
     def __init__(self, session: Any) -> None:
         """Ask by a session."""
@@ -66,6 +83,11 @@ class CheckedSession:
         Raises:
             WebPageError: OSS did not answer it.
         """
-        answer = self._session.do_request(request, timeout)
+        try:
+            answer = self._session.do_request(request, timeout)
+        except Exception:
+            unanswered.note()
+            raise
+        unanswered.note(answer.status)
         check(answer.status, answer.headers, "x-oss-")
         return answer

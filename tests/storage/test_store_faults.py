@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -13,13 +14,16 @@ from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_late
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs.branches import create_branch, delete_branch
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
-from paimon_spark.maintain.refs.tags import create_tag, delete_tag
+from paimon_spark.maintain.refs.tags import create_tag, delete_tag, replace_tag
+from paimon_spark.options import OPTIONS
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage import azure, gcs, oss, silence
 from paimon_spark.storage.store_options import S3_BOUNDS
 from paimon_spark.storage.store_requests import KEPT
 from paimon_spark.table.consumer_store import ConsumerStore, clear_consumers
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.schema_change import SetOption
+from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable
 from tests.support.faulty_server import Answer, Fault, Faults, faulty
 from tests.support.racing import PATIENT
@@ -274,3 +278,48 @@ def test_upkeep_that_cannot_delete_says_why_and_goes_on(
         found = truth(store)
         assert found.snapshots.ids() == {"expire": [4], "rollback": [1, 2]}.get(work, [1, 2, 3, 4])
         assert rows_of(found) == {key: key for key in range(2 if work == "rollback" else 4)}
+
+
+@pytest.mark.parametrize("times", ["once", "always"])
+@pytest.mark.parametrize("store", OF_HTTP, indirect=True)
+def test_what_is_there_although_its_answer_is_lost_is_taken_for_done(
+    store: tuple[StoreServer, StoreServer, Faults], faults: Faults, table: FileStoreTable, times: str
+) -> None:
+    """Whatever is created or replaced; a second one of the name is refused all the same."""
+    catalog = FilesystemCatalog(table.path.rpartition("/d.db/")[0], store[1].options)
+    new = create_schema(FIELDS, ["k"], [], {"bucket": "1"})
+    create_tag(table, "held")
+    deeds: dict[str, Callable[[], object]] = {
+        "tag/tag-new": lambda: create_tag(table, "new"),
+        "tag/tag-held": lambda: replace_tag(table, "held", time_retained=timedelta(days=1)),
+        "branch-b/schema/schema-0": lambda: create_branch(table, "b"),
+        "u/schema/schema-0": lambda: catalog.create_table("d", "u", new),
+        "t/schema/schema-1": lambda: alter_table(table, [SetOption("snapshot.num-retained.max", "90")]),
+        "consumer/consumer-c": lambda: ConsumerStore(table.file_io, table.paths).reset("c", 1),
+        "snapshot/EARLIEST": lambda: table.snapshots.write_earliest_hint(1),
+        "snapshot-2": lambda: insert(table, {1: 1}),
+        "bucket-0/data-": lambda: insert(table, {2: 2}),
+    }
+    for part, deed in deeds.items():
+        getattr(faults, times)("lost", "PUT|POST", part)
+        if part == "bucket-0/data-" and times == "always":
+            with pytest.raises(PaimonError, match="data-"):
+                deed()
+        else:
+            deed()
+        assert faults.met, part
+        faults.rule = None
+    found = truth(store)
+    assert (found.tags.names(), found.branches.names()) == (["held", "new"], ["b"])
+    assert found.tags.get("held").time_retained == timedelta(days=1)
+    assert found.options.get(OPTIONS["snapshot.num-retained.max"]) == 90
+    assert ConsumerStore(found.file_io, found.paths).min_next_snapshot() == 1
+    assert rows_of(found) == {key: key for key in range(2 if times == "always" else 3)}
+    assert found.snapshots.ids() == ([1, 2] if times == "always" else [1, 2, 3])
+    for deed, words in (
+        (deeds["tag/tag-new"], "already exists"),
+        (deeds["branch-b/schema/schema-0"], "already exists"),
+        (deeds["u/schema/schema-0"], "is a table already"),
+    ):
+        with pytest.raises(PaimonError, match=words):
+            deed()
