@@ -64,9 +64,16 @@ class GcsFiles(_Any):  # type: ignore[misc]
                 if late or (silent and self.hurried) or not (silent or is_retriable(error)):
                     raise
             else:
-                web_pages.check(answer[0], answer[1], "x-goog-", "x-guploader-")
                 return answer
             await asyncio.sleep(min(random.random() + 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS))
+
+    async def _set_session(self) -> Any:
+        """The session, made at the first request; it refuses web pages, of which gcsfs tells the status alone."""
+        before = self._session
+        session = await super()._set_session()
+        if session is not None and session is not before:
+            web_pages.refuse_in(session, "x-goog-", "x-guploader-")
+        return session
 
     async def _rm_file(self, path: str, **more: Any) -> Any:
         """Delete an object; gcsfs asks for many, five at once, at an endpoint that is not Google's own."""

@@ -266,6 +266,7 @@ _ENDPOINTS: Final = {
     "oss": " ('fs.oss.endpoint')",
     "gs": " ('fs.endpoint_url')",
     "abfs": " (BlobEndpoint in 'fs.connection_string')",
+    "webhdfs": " (the host and port of the path)",
 }
 """The options of the endpoint."""
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, Final, cast
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.storage import silence
+from paimon_spark.storage import silence, web_pages
 from paimon_spark.storage.azure import AzureFiles, check_account
 from paimon_spark.storage.gcs import GcsFiles
 from paimon_spark.storage.hdfs import open_hdfs
@@ -61,6 +61,8 @@ def open_store(scheme: str, path: str, storage_options: Mapping[str, Any], *, de
         raise
     except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
         raise not_opened(error, scheme, path, secret_values(storage_options.items())) from None
+    if scheme == "webhdfs" and web_pages.refuse_of_namenode not in store.session.hooks["response"]:
+        store.session.hooks["response"].append(web_pages.refuse_of_namenode)
     if scheme == "s3":
         store.retries = 1  # s3fs would do all of botocore's attempts five times over
     return _as_it_answers(store, scheme, options, deleting=deleting)

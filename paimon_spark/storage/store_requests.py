@@ -123,7 +123,7 @@ def _check_bucket(store: Any, scheme: str, bucket: str) -> None:
 def exists(store: Any, scheme: str, key: str) -> bool:
     """Return whether there is an object or something below it, with one request where names are few."""
     if scheme != "s3" or "/" not in key.strip("/"):
-        return bool(store.exists(key))
+        return _is_there(store, scheme, key)
     key = key.rstrip("/")
     try:
         for page in _pages(store, key):
@@ -137,6 +137,16 @@ def exists(store: Any, scheme: str, key: str) -> bool:
     except PermissionError:  # of listing, perhaps only
         return bool(store.exists(key))
     return False
+
+
+def _is_there(store: Any, scheme: str, key: str) -> bool:
+    if scheme != "webhdfs":
+        return bool(store.exists(key))
+    try:
+        store.info(key)
+    except FileNotFoundError:  # fsspec's own takes every error for a missing file
+        return False
+    return True
 
 
 def _pages(store: Any, prefix: str) -> Iterator[dict[str, Any]]:
@@ -211,7 +221,7 @@ def _entries(page: dict[str, Any], bucket: str) -> list[dict[str, Any]]:
 def is_object(store: Any, scheme: str, key: str) -> bool:
     """Return whether there is an object with one request; fsspec would then look for a directory of the name."""
     if scheme != "s3":
-        return bool(store.exists(key))
+        return _is_there(store, scheme, key)
     bucket, name, _ = store.split_path(key)
     try:
         store.call_s3("head_object", Bucket=bucket, Key=name)

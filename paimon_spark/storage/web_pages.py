@@ -9,6 +9,8 @@ from paimon_spark.storage import unanswered
 
 _REDIRECTS: Final = frozenset((302, 303))
 """Stores send none of these; who asks for a login does."""
+_NOT_FOUND: Final = 404
+"""Stores say so in XML or JSON; a server that is none, by a page."""
 
 
 _CHECKED: Final = "_paimon_checked"
@@ -19,9 +21,10 @@ class WebPageError(Exception):
 
 
 def check(status: int, headers: Mapping[str, Any], *prefixes: str) -> None:
-    """Refuse a successful answer, or a redirection, that is a web page.
+    """Refuse an answer of success or of a missing object, or a redirection, that is a web page.
 
-    An object may be a web page: its store adds an ETag, or headers of its own.
+    An object may be a web page, and so may what Google says of a missing one: the store adds an ETag, or headers of its
+    own.
 
     Args:
         status: of the answer.
@@ -33,7 +36,8 @@ def check(status: int, headers: Mapping[str, Any], *prefixes: str) -> None:
     """
     names = {str(name).lower(): str(value) for name, value in headers.items()}
     kind = names.get("content-type", "").partition(";")[0].strip().lower()
-    is_page = (200 <= status < 300 and kind == "text/html") or (status in _REDIRECTS and "location" in names)
+    of_store = 200 <= status < 300 or status == _NOT_FOUND
+    is_page = (of_store and kind == "text/html") or (status in _REDIRECTS and "location" in names)
     if is_page and not any(name.startswith(("etag", *prefixes)) for name in names):
         raise WebPageError(f"status {status}, {kind or 'a redirection'}")
 
@@ -63,6 +67,28 @@ def refused(
 
     setattr(checked, _CHECKED, True)
     return checked
+
+
+def refuse_in(session: Any, *prefixes: str) -> None:
+    """Let a session of aiohttp refuse web pages (`check`)."""
+    from aiohttp import TraceConfig
+
+    async def ended(_session: Any, _context: Any, found: Any) -> None:
+        try:
+            check(found.response.status, found.response.headers, *prefixes)
+        except WebPageError:
+            found.response.close()
+            raise
+
+    checked: Any = TraceConfig()
+    checked.on_request_end.append(ended)
+    checked.freeze()
+    session.trace_configs.append(checked)
+
+
+def refuse_of_namenode(answer: Any, **_: Any) -> None:
+    """Refuse an answer of requests that is a web page: WebHDFS says all in JSON, and gives files without a type."""
+    check(answer.status_code, answer.headers)
 
 
 def are_refused(send: Callable[..., Awaitable[Any]]) -> bool:

@@ -54,14 +54,19 @@ OSS = {
     "token": (oss(403, "InvalidSecurityToken"), r"Give a new one"),
     "bucket": (oss(404, "NoSuchBucket"), r"The bucket of .* does not exist.*Create"),
 }
-PAGE = (
-    Answer(200, "<!DOCTYPE html><html><body>Log in</body></html>", (("Content-Type", "text/html; charset=utf-8"),)),
-    r"A web page \(status 200, text/html\) came in the place of .* check the endpoint \(",
-)
+PAGES = [
+    (
+        Answer(
+            status, "<!DOCTYPE html><html><body>Log in</body></html>", (("Content-Type", "text/html; charset=utf-8"),)
+        ),
+        rf"A web page \(status {status}, text/html\) came in the place of .* check the endpoint \(",
+    )
+    for status in (200, 404)
+]
 CASES = [
     pytest.param(store, fault, words, id=f"{store}-{name}")
     for store, cases in (("s3", S3_REFUSALS), ("azure", AZURE), ("gcs", GCS), ("oss", OSS))
-    for name, (fault, words) in {**cases, "page": PAGE}.items()
+    for name, (fault, words) in {**cases, "page": PAGES[0], "missing-page": PAGES[1]}.items()
 ]
 
 
@@ -94,12 +99,15 @@ def test_what_to_do(store: tuple[StoreServer, Faults], fault: Fault, words: str)
         faults.rule = None
 
 
+@pytest.mark.parametrize("page", PAGES, ids=["200", "404"])
 @pytest.mark.parametrize("store", ["s3", "azure", "gcs", "oss"], indirect=True)
-def test_a_page_in_the_place_of_a_store_is_no_object(store: tuple[StoreServer, Faults]) -> None:
+def test_a_page_in_the_place_of_a_store_is_no_object(
+    store: tuple[StoreServer, Faults], page: tuple[Answer, str]
+) -> None:
     server, faults = store
     path = f"{server.root}/d.db/t/snapshot/snapshot-1"
     file_io = FileIO.for_path(path, server.options)
-    faults.rule = lambda _method, _path: PAGE[0]
+    faults.rule = lambda _method, _path: page[0]
     try:
         for call in (
             lambda: file_io.read_bytes(path),
@@ -107,11 +115,26 @@ def test_a_page_in_the_place_of_a_store_is_no_object(store: tuple[StoreServer, F
             lambda: file_io.write_bytes(path, b"x", overwrite=True),
             lambda: file_io.create_exclusive(path, b"x"),
         ):
-            with pytest.raises(PaimonError, match=PAGE[1]):
+            with pytest.raises(PaimonError, match=page[1]):
                 call()
         assert file_io.delete_files([path]) == [path]
     finally:
         faults.rule = None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=["200", "404"])
+def test_a_page_in_the_place_of_a_namenode(page: tuple[Answer, str]) -> None:
+    with faulty(StoreServer("http://127.0.0.1:1", "webhdfs://127.0.0.1:1/wh", {})) as (front, faults):
+        faults.rule = lambda _method, _path: page[0]
+        root = f"webhdfs://{front.url.removeprefix('http://')}/wh"
+        file_io = FileIO.for_path(root)
+        for call in (
+            lambda: load_table(f"{root}/d.db/t"),
+            lambda: file_io.exists(f"{root}/d.db"),
+            lambda: file_io.read_bytes(f"{root}/d.db/t/snapshot/LATEST"),
+        ):
+            with pytest.raises(PaimonError, match=page[1]):
+                call()
 
 
 def test_an_object_may_be_a_page() -> None:
