@@ -19,6 +19,7 @@ from typing import Any, Final
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options.option import parse_duration
 from paimon_spark.storage import web_pages
+from paimon_spark.storage.quiet_logs import clean_botocore
 
 CREDENTIALS: Final = frozenset({"key", "secret", "token", "anon", "profile", "assumed_role", "session"})
 """Arguments of s3fs that say who asks; `assumed_role` is ours."""
@@ -218,6 +219,7 @@ class S3Files(_Any):  # type: ignore[misc]
 
     async def set_session(self, *given: Any, **named: Any) -> Any:
         """The client, made at the first request."""
+        clean_botocore()
         client = await super().set_session(*given, **named)
         client.meta.events.register(
             "needs-retry.s3", functools.partial(_again_after_429, client), unique_id="paimon-429"

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark.spark.catalog import driver_read
-from tests.support.session_logs import telling, told
+from tests.support.session_logs import explained, served, telling, told, without
 
 NATIVE = "reader=spark-parquet"
 
@@ -26,7 +26,6 @@ def session(given: dict[str, Any], folder: Path) -> SparkSession:
     settings = {
         **telling(folder),
         "spark.driver.extraClassPath": given["jars"],
-        "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         **{f"spark.hadoop.{key}": value for key, value in given["settings"].items()},
     }
@@ -95,8 +94,17 @@ def main(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     found["migrated"] = sorted(row.id for row in table.to_df().collect())
     logging.getLogger().handlers[0].flush()
     pages = shown(spark)
+    rest = without(served(spark), given["settings"])
+    tables = (f"{catalog}.d.{table}" for table in "ak" for catalog in ("one", "two"))
+    plans = "\n".join(explained(spark, f"SELECT * FROM {table}") for table in tables)
     spark.stop()
-    texts = {"pages": pages, "log": (folder / "log").read_text(), **told(folder, given["settings"])}
+    texts = {
+        "pages": pages,
+        "rest": rest,
+        "explain": plans,
+        "log": (folder / "log").read_text(),
+        **told(folder, given["settings"]),
+    }
     found["shows"] = {"java": "org.apache.hadoop.fs" in texts["java"], "events": NATIVE in texts["events"]}
     found["told"] = [name for secret in given["secrets"] for name, text in texts.items() if secret in text]
     return found

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_spark
 from paimon_spark.spark.catalog import driver_read, position_filter
 from tests.support.s3_server import BUCKET, RequestLog, S3Server
-from tests.support.session_logs import telling, told
+from tests.support.session_logs import explained, served, telling, told
 
 NATIVE = "reader=spark-parquet"
 SECRET = "hidden-of-ours"
@@ -29,7 +29,6 @@ SECRET = "hidden-of-ours"
 def session(jars: str, folder: Path, own: S3Server) -> SparkSession:
     settings = {
         **telling(folder),
-        "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.hadoop.fs.s3a.endpoint": own.url,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
@@ -163,8 +162,12 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
         spark.sql("SELECT * FROM one.d.a").collect()
     except Exception as error:  # noqa: BLE001 - of whatever kind
         found["exchanged"] = {"error": str(error)[:300]}
+    plans = "\n".join(
+        explained(spark, f"SELECT * FROM {table}") for table in ("one.d.a", "two.d.a", "one.d.k", "one.d.m")
+    )
+    pages = {"explain": plans, "rest": served(spark)}
     spark.stop()
-    texts = told(folder)
+    texts = {**pages, **told(folder)}
     found["told"] = [name for name, text in texts.items() if SECRET in text]
     found["shows"] = {"java": "fs.s3a" in texts["java"], "events": NATIVE in texts["events"]}
     return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -9,9 +12,11 @@ import pytest
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.spark.source.source_options import read_request, write_request
 from paimon_spark.spark.table.paimon_table import PaimonTable
+from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import QuietOptions, without_secrets
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.table import load_table
+from tests.support.store_servers import store_server
 
 SECRETS = {"s3.secret-key": "hush-hush", "fs.s3a.access.key": "AKIAHUSH", "fs.password": "pa55word"}
 
@@ -55,3 +60,50 @@ def test_a_message_is_cleaned_with_what_led_to_it() -> None:
     assert str(caught.value) == "Could not parse value '***' for key 'bucket'"
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
+
+
+def _work(file_io: FileIO, root: str) -> None:
+    for deed in (
+        lambda: file_io.write_bytes(f"{root}/x/a", b"1", overwrite=True),
+        lambda: file_io.create_exclusive(f"{root}/x/b", b"1"),
+        lambda: file_io.list_names(f"{root}/x"),
+        lambda: file_io.read_bytes(f"{root}/x/a"),
+        lambda: file_io.delete_files([f"{root}/x/a", f"{root}/x/b"]),
+    ):
+        with contextlib.suppress(PaimonError):  # a server may look at what it is given
+            deed()
+
+
+_ROLE = {
+    "fs.s3a.assumed.role.arn": "arn:aws:iam::123456789012:role/r",
+    "fs.s3a.assumed.role.sts.endpoint.region": "us-east-1",
+}
+_GIVEN = {
+    "s3": {"s3.secret-key": "hush-hush", "s3.session-token": "token-hush"},
+    "s3 role": {"s3.secret-key": "hush-hush", **_ROLE},
+    "oss": {"fs.oss.accessKeySecret": "hush-hush", "fs.oss.securityToken": "token-hush"},
+    "azure": {},
+    "azure sas": {},
+    "gcs": {"fs.token": "anon"},
+}
+
+
+@pytest.mark.parametrize("case", _GIVEN)
+def test_logs_of_stores_at_debug_have_no_secrets(case: str, caplog: pytest.LogCaptureFixture) -> None:
+    with store_server(case.partition(" ")[0]) as server:
+        given = {**server.options, **_GIVEN[case]}
+        secrets = ["hush"]
+        if case == "s3 role":
+            given["fs.s3a.assumed.role.sts.endpoint"] = server.url
+        elif case == "azure":
+            secrets += re.findall("AccountKey=([^;]+)", given["fs.connection_string"])
+        elif case == "azure sas":
+            address = re.findall("BlobEndpoint=[^;]+", given["fs.connection_string"])[0]
+            given["fs.connection_string"] = f"{address};SharedAccessSignature=sv=2024-01-01&ss=b&sig=hush-hush"
+        with caplog.at_level(logging.DEBUG):
+            _work(FileIO.for_path(server.root, given), server.root)
+    text = "\n".join(record.getMessage() for record in caplog.records)
+    assert "wh/x" in text
+    assert not [secret for secret in secrets if secret in text]
+    told = re.findall(r"(?:<SecretAccessKey>|<SessionToken>|(?i:security-token)['\"]?: ?(?:b['\"])?)([^'\"\s<]+)", text)
+    assert set(told) == ({"***"} if case.startswith("s3") else set())
