@@ -167,6 +167,23 @@ def test_statements_of_a_catalog_that_is_not_current(sql: SparkSession, table: s
         sql.sql("USE tg.db")
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "create_tag(table => '{name}', tag => 'x')",
+        "compact_manifest(table => '{name}')",
+        "copy(source_table => '{name}', target_table => 'db.other')",
+        "alter_view_dialect(view => '{name}', action => 'add', engine => 'spark', query => 'SELECT 1')",
+    ],
+)
+def test_procedures_name_the_catalog_whose_table_they_are_given(sql: SparkSession, table: str, call: str) -> None:
+    """One sentence, and no exception of py4j."""
+    for name, words in ((f"tg.db.{table}", "tg is another catalog"), ("nowhere.db.t", "'nowhere.db.t' in catalog tg2")):
+        with pytest.raises(IllegalArgumentException, match=words) as caught:
+            sql.sql(f"CALL tg2.sys.{call.format(name=name)}").collect()
+        assert "\n" not in str(caught.value)
+
+
 def test_tables_by_path_and_system_tables(sql: SparkSession, table: str, warehouse: Path) -> None:
     path = warehouse / "db.db" / table
     sql.sql(f"CALL sys.create_tag(table => '{path}', tag => 'p')")

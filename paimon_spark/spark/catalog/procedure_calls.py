@@ -31,7 +31,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     argument_tables,
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure, procedure_names
-from paimon_spark.spark.sql.warehouses import Warehouses, resolve_text
+from paimon_spark.spark.sql.warehouses import TableName, Warehouses, resolve_text
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.table import FileStoreTable
 
@@ -128,7 +128,7 @@ class BoundProcedureProxy(ProcedureProxy):
             lambda text: open_table(self.owner, text),
             lambda text: _open_tables(self.owner, text),
             lambda: self.owner.catalog,
-            lambda text: resolve_text(_known(self.owner), text, self.owner.catalog_name),
+            lambda text: _resolved(self.owner, text),
         )
         rows = list(self.procedure.function(context, arguments))
         results = self.gateway.jvm.java.util.ArrayList()
@@ -152,6 +152,7 @@ def open_table(owner: ProcedureCatalogProxy, text: str) -> FileStoreTable:
     try:
         return argument_table(_known(owner), text, owner.catalog_name)
     except (AnalysisException, TableNotFoundError) as error:
+        _check_own(owner, text)
         raise TableNotFoundError(f"{error} (argument table => '{text}' in catalog {owner.catalog_name})") from error
 
 
@@ -160,7 +161,32 @@ def _open_tables(owner: ProcedureCatalogProxy, text: str) -> list[FileStoreTable
     try:
         return argument_tables(_known(owner), text, owner.catalog_name)
     except AnalysisException as error:
+        _check_own(owner, text)
         raise TableNotFoundError(f"Database {text} does not exist in catalog {owner.catalog_name}.") from error
+
+
+def _resolved(owner: ProcedureCatalogProxy, text: str) -> TableName:
+    """What an argument names, whether it is there or not."""
+    try:
+        return resolve_text(_known(owner), text, owner.catalog_name)
+    except AnalysisException as error:
+        _check_own(owner, text)
+        raise TableNotFoundError(f"{error} (argument '{text}' in catalog {owner.catalog_name})") from error
+
+
+def _check_own(owner: ProcedureCatalogProxy, text: str) -> None:
+    """Say of a name that was not found that it is one of another catalog, if it begins with that.
+
+    Raises:
+        TableNotFoundError: it does.
+    """
+    named, _, below = text.partition(".")
+    manager = java_state(active_session(owner.gateway)).catalogManager()
+    if below and named != owner.catalog_name and manager.isCatalogRegistered(named):
+        raise TableNotFoundError(
+            f"There is no '{text}' in catalog {owner.catalog_name}: {named} is another catalog. Use the procedure or "
+            f"function of that one ({named}.{SYSTEM_DATABASE}.…)"
+        )
 
 
 def _known(owner: ProcedureCatalogProxy) -> Warehouses:
