@@ -70,6 +70,23 @@ def migrated(spark: SparkSession) -> list[int]:
     return sorted(row.id for row in table.to_df().collect())
 
 
+def called(spark: SparkSession, store: Any) -> dict[str, Any]:
+    """The rows of two directories that CALL has made tables of, in a new database, and what is left of them."""
+    found: dict[str, Any] = {}
+    for kind in ("parquet", "csv"):
+        source = f"{BUCKET}/source_{kind}"
+        spark.range(4).selectExpr("id", "id % 2 AS p").write.format(kind).option("header", True).partitionBy("p").save(
+            f"s3a://{source}"
+        )
+        spark.sql(
+            f"CALL one.sys.migrate_table(source_type => '{kind}', table => 's3a://{source}', "
+            f"target_table => 'e.{kind}', options => 'source.header=true,bucket=-1')"
+        )
+        found[kind] = sorted(int(row.id) for row in spark.table(f"one.e.{kind}").collect())
+        found[f"left of {kind}"] = [name for name in store.find(source) if "part-" in name]
+    return found
+
+
 def requests_of_reads(spark: SparkSession, log: RequestLog) -> list[int]:
     """How many requests a read of four small files sends, the JVM's among them, and each time after it."""
     spark.sql("CREATE TABLE one.d.four (k INT)")
@@ -153,8 +170,12 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
     found["checkpoint"] = checkpointed(spark)
     found["requests"] = requests_of_reads(spark, RequestLog(folder / "requests"))
     found["migrated"] = migrated(spark)
+    found["called"] = called(spark, one.store())
     logging.getLogger().handlers[0].flush()
     found["logged"] = {"hidden": "hidden" in (folder / "log").read_text(), "debug": (folder / "log").stat().st_size}
+    plans = "\n".join(
+        explained(spark, f"SELECT * FROM {table}") for table in ("one.d.a", "two.d.a", "one.d.k", "one.d.m")
+    )
     store = one.store()
     for path in store.find(f"{BUCKET}/wh/d.db/a/bucket-0"):
         store.pipe_file(path, store.cat_file(path) + b" ")
@@ -162,9 +183,6 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
         spark.sql("SELECT * FROM one.d.a").collect()
     except Exception as error:  # noqa: BLE001 - of whatever kind
         found["exchanged"] = {"error": str(error)[:300]}
-    plans = "\n".join(
-        explained(spark, f"SELECT * FROM {table}") for table in ("one.d.a", "two.d.a", "one.d.k", "one.d.m")
-    )
     pages = {"explain": plans, "rest": served(spark)}
     spark.stop()
     texts = {**pages, **told(folder)}

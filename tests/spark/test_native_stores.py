@@ -103,6 +103,7 @@ def test_s3_is_read_by_spark(tmp_path: Path) -> None:
     assert len(found["stream"]["rows"]) == 6
     assert found["checkpoint"] == [6, 7]
     assert found["migrated"] == [0, 1, 2, 3]
+    assert found["called"] == {"parquet": [0, 1, 2, 3], "left of parquet": [], "csv": [0, 1, 2, 3], "left of csv": []}
     assert found["logged"]["debug"] > 10_000
     assert not found["logged"]["hidden"]
     assert found["told"] == []  # of the secret

@@ -107,3 +107,20 @@ def test_logs_of_stores_at_debug_have_no_secrets(case: str, caplog: pytest.LogCa
     assert not [secret for secret in secrets if secret in text]
     told = re.findall(r"(?:<SecretAccessKey>|<SessionToken>|(?i:security-token)['\"]?: ?(?:b['\"])?)([^'\"\s<]+)", text)
     assert set(told) == ({"***"} if case.startswith("s3") else set())
+
+
+def test_py4j_shows_no_secret_of_options_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    """What a migration by Spark's writer, or a user's own ``option(…)``, sends to the JVM."""
+    pytest.importorskip("pyspark")
+    from paimon_spark.spark.session.pyspark_members import unlogged
+
+    logger = logging.getLogger("py4j.clientserver")
+    with caplog.at_level(logging.DEBUG):
+        logger.debug("Command to send: c\no7\noption\nss3.secret-key\nshush-hush\ne\n")
+        logger.debug("Command to send: %s", "c\no7\noption\nsprimary-key\nsk_one\ne\n")
+        with unlogged():
+            logger.debug("Answer received: hush-hush")
+    assert caplog.messages == [
+        "Command to send: c\no7\noption\nss3.secret-key\ns***\ne\n",
+        "Command to send: c\no7\noption\nsprimary-key\nsk_one\ne\n",
+    ]

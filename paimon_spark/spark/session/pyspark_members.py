@@ -8,8 +8,11 @@ import threading
 from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from enum import Enum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
+
+from paimon_spark.storage.store_options import secret_values
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -157,17 +160,31 @@ def running_context() -> SparkContext | None:
 
 _PY4J_LOGS: Final = ("py4j.java_gateway", "py4j.clientserver")
 _UNLOGGED: Final = threading.local()
+_LONGEST_NAME: Final = 200
 
 
-def _is_logged(_: logging.LogRecord) -> bool:
-    return not getattr(_UNLOGGED, "depth", 0)
+def _is_logged(record: logging.LogRecord) -> bool:
+    """Whether a message of py4j is logged: not within `unlogged`, and without the values of secret options else."""
+    if getattr(_UNLOGGED, "depth", 0):
+        return False
+    text = record.getMessage()
+    lines = text.split("\n")
+    for at, (name, value) in enumerate(pairwise(lines), 1):  # an argument that is a text begins with an s
+        if name[:1] == value[:1] == "s" and len(name) < _LONGEST_NAME and secret_values([(name[1:], value[1:])]):
+            lines[at] = "s***"
+    cleaned = "\n".join(lines)
+    if cleaned != text:
+        record.msg, record.args = cleaned, ()
+    return True
+
+
+for _name in _PY4J_LOGS:
+    logging.getLogger(_name).addFilter(_is_logged)
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
     """Keep py4j from logging what this thread sends and gets, which it does at level DEBUG."""
-    for name in _PY4J_LOGS:
-        logging.getLogger(name).addFilter(_is_logged)  # once: a logger has the same filter only once
     before = getattr(_UNLOGGED, "depth", 0)
     _UNLOGGED.depth = before + 1
     try:
