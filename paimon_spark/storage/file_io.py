@@ -393,7 +393,12 @@ class FsspecFileIO(FileIO):
         if not overwrite and not is_unique(path) and store.exists(self._key(path)):
             raise FileExistsError(f"The file exists already: {redact(path)}")
         self._make_parent(path)
-        self._put(path, data, lambda: bool([store.pipe_file(self._key(path), data)]))
+
+        def put() -> bool:
+            store.pipe_file(self._key(path), data)
+            return True
+
+        self._put(path, data, put)
         KEPT.put(self, self.scheme, path, data)
 
     @named

@@ -21,7 +21,6 @@ from paimon_spark.spark.hooks.install import FORMAT_HOOKS
 from paimon_spark.spark.jvm import warm_up
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.jvm.java_sources import sources
-from paimon_spark.spark.jvm.store_settings import read_first
 
 _PROBE = """
 import sys, paimon_spark
@@ -71,6 +70,6 @@ def test_a_class_that_does_not_compile_is_left_to_its_feature(monkeypatch: pytes
 def test_the_jvm_reads_a_file_of_its_own_before_the_first_scan(spark: SparkSession, tmp_path: Path) -> None:
     gateway = gateway_of(spark)
     kept = {"fs.kept.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}
-    assert read_first(gateway, None, "nowhere://host/d") == ""
-    assert read_first(gateway, kept, f"file:{tmp_path}") == ""
-    assert read_first(gateway, kept, "nowhere://host/d") == "UnsupportedFileSystemException"
+    assert warm_up.read_first(gateway, None, "nowhere://host/d") == ""
+    assert warm_up.read_first(gateway, kept, f"file:{tmp_path}") == ""
+    assert warm_up.read_first(gateway, kept, "nowhere://host/d") == "UnsupportedFileSystemException"

@@ -46,7 +46,8 @@ from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
-from paimon_spark.spark.jvm.store_settings import read_first, size_of_file
+from paimon_spark.spark.jvm.store_settings import size_of_file
+from paimon_spark.spark.jvm.warm_up import read_first
 from paimon_spark.spark.source.reader import pack_splits
 from paimon_spark.spec.data_types import BigIntType, DataType, DoubleType, FloatType, SmallIntType, TinyIntType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields

@@ -152,8 +152,9 @@ def open_table(owner: ProcedureCatalogProxy, text: str) -> FileStoreTable:
     try:
         return argument_table(_known(owner), text, owner.catalog_name)
     except (AnalysisException, TableNotFoundError) as error:
-        _check_own(owner, text)
-        raise TableNotFoundError(f"{error} (argument table => '{text}' in catalog {owner.catalog_name})") from error
+        raise _not_found(
+            owner, text, f"{error} (argument table => '{text}' in catalog {owner.catalog_name})"
+        ) from error
 
 
 def _open_tables(owner: ProcedureCatalogProxy, text: str) -> list[FileStoreTable]:
@@ -161,8 +162,7 @@ def _open_tables(owner: ProcedureCatalogProxy, text: str) -> list[FileStoreTable
     try:
         return argument_tables(_known(owner), text, owner.catalog_name)
     except AnalysisException as error:
-        _check_own(owner, text)
-        raise TableNotFoundError(f"Database {text} does not exist in catalog {owner.catalog_name}.") from error
+        raise _not_found(owner, text, f"Database {text} does not exist in catalog {owner.catalog_name}.") from error
 
 
 def _resolved(owner: ProcedureCatalogProxy, text: str) -> TableName:
@@ -170,23 +170,19 @@ def _resolved(owner: ProcedureCatalogProxy, text: str) -> TableName:
     try:
         return resolve_text(_known(owner), text, owner.catalog_name)
     except AnalysisException as error:
-        _check_own(owner, text)
-        raise TableNotFoundError(f"{error} (argument '{text}' in catalog {owner.catalog_name})") from error
+        raise _not_found(owner, text, f"{error} (argument '{text}' in catalog {owner.catalog_name})") from error
 
 
-def _check_own(owner: ProcedureCatalogProxy, text: str) -> None:
-    """Say of a name that was not found that it is one of another catalog, if it begins with that.
-
-    Raises:
-        TableNotFoundError: it does.
-    """
+def _not_found(owner: ProcedureCatalogProxy, text: str, message: str) -> TableNotFoundError:
+    """The error of a name that was not found: the message, or that the name is one of another catalog."""
     named, _, below = text.partition(".")
     manager = java_state(active_session(owner.gateway)).catalogManager()
     if below and named != owner.catalog_name and manager.isCatalogRegistered(named):
-        raise TableNotFoundError(
+        message = (
             f"There is no '{text}' in catalog {owner.catalog_name}: {named} is another catalog. Use the procedure or "
             f"function of that one ({named}.{SYSTEM_DATABASE}.…)"
         )
+    return TableNotFoundError(message)
 
 
 def _known(owner: ProcedureCatalogProxy) -> Warehouses:

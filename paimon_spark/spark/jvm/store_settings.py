@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-import pyarrow
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyarrow.parquet import write_table
 from pyspark import SparkContext
 
 from paimon_spark.spark.jvm.gateway import gateway_of
@@ -76,34 +74,6 @@ def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str
     except (Py4JError, TypeError) as error:
         return type(error).__name__
     return found
-
-
-def read_first(gateway: Gateway, settings: Mapping[str, str] | None, uri: str) -> str:
-    """Let the JVM read a small Parquet file of its own, so that the classes of Spark's reader are there for a scan.
-
-    Args:
-        gateway: the JVM.
-        settings: of Hadoop, for a file system that Hadoop keeps for this JVM's tasks; None where it is to keep none.
-        uri: a directory of that file system.
-
-    Returns:
-        the class of the error that ended it, or "".
-    """
-    numbers = {
-        str(kind): pyarrow.array([1, None], kind) for kind in (pyarrow.int32(), pyarrow.int64(), pyarrow.float64())
-    }
-    made = pyarrow.BufferOutputStream()
-    write_table(pyarrow.table({**numbers, "string": ["a", None]}), made, compression="zstd")
-    try:
-        reader = new_object(gateway, "PaimonFirstRead")
-        with unlogged():
-            asked = gateway.jvm.java.util.HashMap()
-            asked.put("parquet", made.getvalue().to_pybytes())
-            asked.put("settings", None if settings is None else gateway.string_map(settings))
-            asked.put("uri", uri)
-            return str(reader.apply(asked))
-    except (Py4JError, TypeError) as error:
-        return type(error).__name__
 
 
 def has_file_system(gateway: Gateway, state: JavaObject, scheme: str) -> bool:

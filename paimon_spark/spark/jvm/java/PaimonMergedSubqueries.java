@@ -5,7 +5,6 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Function;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
 import org.apache.spark.sql.catalyst.optimizer.RewriteDistinctAggregates$;
@@ -163,25 +162,15 @@ public final class PaimonMergedSubqueries extends Rule {
         Map asked = new HashMap();
         asked.put("columns", struct.json());
         DataSourceV2ScanRelation first = relation((ScalarSubquery) subqueries.get(0));
-        Scan scan = wider(first, asked);
+        Scan scan = PaimonVariantPaths.otherScan(first, asked);
         for (int at = 0; at < subqueries.size(); at++) {
             ScalarSubquery subquery = (ScalarSubquery) subqueries.get(at);
             DataSourceV2ScanRelation relation = relation(subquery);
             Object wide = PaimonVariantPaths.with(relation, "output", output(relation, scan, columns));
             wide = PaimonVariantPaths.with((scala.Product) wide, "scan", scan);
             wide = PaimonVariantPaths.with((scala.Product) wide, "relation", first.relation());
-            Object plan = ((TreeNode) (Object) subquery.plan()).transformUp(new Swap(relation, wide));
+            Object plan = ((TreeNode) (Object) subquery.plan()).transformUp(new PaimonVariantPaths.Swap(relation, wide));
             widened.put(subquery, subquery.withNewPlan((LogicalPlan) plan));
-        }
-    }
-
-    private static Scan wider(DataSourceV2ScanRelation relation, Map asked) {
-        try {
-            return (Scan) ((Function) relation.scan()).apply(PaimonProxy.json(asked));
-        } catch (RuntimeException error) {
-            throw error;
-        } catch (Exception error) {
-            throw new IllegalStateException(error);
         }
     }
 
@@ -198,24 +187,6 @@ public final class PaimonMergedSubqueries extends Rule {
             all.add(there == null ? ((AttributeReference) columns.get(names[at])).newInstance() : there);
         }
         return PaimonVariantPaths.seq(all);
-    }
-
-    static final class Swap extends scala.runtime.AbstractPartialFunction {
-        private final Object from;
-        private final Object to;
-
-        Swap(Object from, Object to) {
-            this.from = from;
-            this.to = to;
-        }
-
-        public boolean isDefinedAt(Object node) {
-            return node == from;
-        }
-
-        public Object applyOrElse(Object node, scala.Function1 otherwise) {
-            return node == from ? to : otherwise.apply(node);
-        }
     }
 
     static final class Exchange extends scala.runtime.AbstractPartialFunction {

@@ -5,7 +5,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
-import java.util.function.Function;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -101,8 +100,7 @@ public final class PaimonPartitionFilters extends Rule {
         if (positions.size() < rows.length) {
             Map wanted = new HashMap();
             wanted.put("partitions", positions);
-            Object scan = ((Function) relation.scan()).apply(PaimonProxy.json(wanted));
-            found = PaimonVariantPaths.reading(relation, scan);
+            found = PaimonVariantPaths.reading(relation, PaimonVariantPaths.otherScan(relation, wanted));
         }
         return rest == null ? found : new Filter(rest, (LogicalPlan) found);
     }

@@ -84,15 +84,8 @@ public final class PaimonVariantPaths extends Rule {
         if (paths.isEmpty()) {
             return null;
         }
-        Object scan;
-        try {
-            scan = ((Function) relation.scan()).apply(PaimonProxy.json(paths));
-        } catch (RuntimeException error) {
-            throw error;
-        } catch (Exception error) {
-            throw new IllegalStateException(error);
-        }
-        return scan == null ? null : (LogicalPlan) (Object) node.transformUp(new Swap(relation, (Scan) scan));
+        Scan scan = otherScan(relation, paths);
+        return scan == null ? null : (LogicalPlan) (Object) node.transformUp(new Swap(relation, reading(relation, scan)));
     }
 
     private static VariantInRelation requested(DataSourceV2ScanRelation relation, List projects, List filters) {
@@ -167,22 +160,33 @@ public final class PaimonVariantPaths extends Rule {
         return names;
     }
 
-    /** A relation with another scan in its place. */
+    /** A node with another one in its place. */
     static final class Swap extends scala.runtime.AbstractPartialFunction {
-        private final DataSourceV2ScanRelation relation;
-        private final Scan scan;
+        private final Object from;
+        private final Object to;
 
-        Swap(DataSourceV2ScanRelation relation, Scan scan) {
-            this.relation = relation;
-            this.scan = scan;
+        Swap(Object from, Object to) {
+            this.from = from;
+            this.to = to;
         }
 
         public boolean isDefinedAt(Object node) {
-            return node == relation;
+            return node == from;
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
-            return node == relation ? reading(relation, scan) : otherwise.apply(node);
+            return node == from ? to : otherwise.apply(node);
+        }
+    }
+
+    /** The scan that a scan of ours answers with, where it is asked for one that reads something else. */
+    static Scan otherScan(DataSourceV2ScanRelation relation, Object asked) {
+        try {
+            return (Scan) ((Function) relation.scan()).apply(PaimonProxy.json(asked));
+        } catch (RuntimeException error) {
+            throw error;
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
         }
     }
 
