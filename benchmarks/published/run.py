@@ -45,7 +45,7 @@ def work(name: str, suite: str, scale: float, repeat: int, folder: Path, jars: l
         steps = SUITES[suite][0](peer, scale)
         while sys.stdin.readline() and (step := next(steps, None)) is not None:
             runs = [_once(step) for _ in range(1 if step.once else repeat + 1)]
-            seconds = [run[0] for run in (runs if step.once else runs[1:])]
+            seconds = [run[0] for run in runs[1:] or runs]
             print(_MARK + json.dumps([step.name, statistics.median(seconds), runs[-1][1]]), flush=True)
     finally:
         peer.spark.stop()
@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--suite", choices=SUITES, action="append", help="all without this")
     parser.add_argument("--scale", type=float, help="1 is 1 GB; each suite has its own default")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=3, help="runs after a warm-up; 0: one run without")
     parser.add_argument("--official", help="the official connector's jar; it is left out without this")
     parser.add_argument("--python", default=sys.executable, help="an interpreter with PySpark 4.1")
     parser.add_argument("--busy", action="store_true", help="others use the machine: the page says so")
@@ -119,6 +119,7 @@ def main() -> None:
         jars = [jar for jar in given.jars.split(",") if jar]
         work(given.worker, given.suite[0], given.scale, given.repeat, given.folder, jars)
         return
+    runs = f"Runs of each step: {given.repeat}." if given.repeat else "One run of each step, no warm-up."
     for suite in given.suite or SUITES:
         busy = given.busy or not record.is_quiet()
         with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +131,7 @@ def main() -> None:
                 "date": f"{date.today()}",
                 "scale": scale,
                 "busy": busy,
-                "notes": [f"Runs of each step: {given.repeat}."],
+                "notes": [runs],
             }
             page.keep(suite, {**state, "seconds": found})
     if given.keep:

@@ -18,6 +18,8 @@ _FILES = 20
 _RETURN_KEYS = ("wr_order_number", "wr_item_sk")
 _SALE_KEYS = ("ss_ticket_number", "ss_item_sk")
 _UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+_FILE_COUNTS = (1_000, 10_000, 50_000, 100_000, 200_000)
+_ROWS_OF_A_FILE = 50
 _UPDATE_SHARES = (0.0001, 0.001, 0.01, 0.1)
 """LHBench's micro-merge: percents of the table's rows that the source has, half of them new."""
 
@@ -145,21 +147,27 @@ def micro(peer: Peer, scale: float) -> Iterator[Step]:
 
 
 def files(peer: Peer, scale: float) -> Iterator[Step]:
-    """LHBench's file counts: a table of 100,000 x scale partitions of one small file each."""
-    count = max(int(100_000 * scale), 10)
-    rows = 50
-    query = (
-        f"SELECT /*+ REPARTITION_BY_RANGE(8, day) */ * FROM (SELECT id ss_item_sk, CAST(id DIV {rows} AS INT) day, "
-        f"CAST(id % 7 AS INT) ss_quantity, id * 23 + 7 ss_sold_time_sk FROM {data.ids(0, count * rows)})"
-    )
-    peer.create("many", query, partition="day")
-    for name, text in {
-        "LIMIT 1": "SELECT count(*) FROM (SELECT * FROM many LIMIT 1)",
-        "count": "SELECT count(*) FROM many",
-        "one partition": "SELECT sum(ss_quantity) FROM many WHERE day = 5",
-        "one value": "SELECT sum(ss_quantity) FROM many WHERE ss_item_sk = 100",
-    }.items():
-        yield _query(peer, f"{name}, {count} files", text)
+    """LHBench's file counts: a table of partitions of one small file each, which grows to 200,000 x scale of them."""
+    before = 0
+    for full in _FILE_COUNTS:
+        count = max(int(full * scale), before + 1)
+        query = (
+            "SELECT /*+ REPARTITION_BY_RANGE(8, day) */ * FROM (SELECT id ss_item_sk, CAST(id % 7 AS INT) ss_quantity, "
+            f"id * 23 + 7 ss_sold_time_sk, CAST(id DIV {_ROWS_OF_A_FILE} AS INT) day "
+            f"FROM {data.ids(before * _ROWS_OF_A_FILE, count * _ROWS_OF_A_FILE)})"
+        )
+        if before:
+            peer.spark.sql(f"INSERT INTO many {query}")
+        else:
+            peer.create("many", query, partition="day")
+        for name, text in {
+            "LIMIT 1": "SELECT count(*) FROM (SELECT * FROM many LIMIT 1)",
+            "count": "SELECT count(*) FROM many",
+            "one partition": f"SELECT sum(ss_quantity) FROM many WHERE day = {count - 1}",
+            "one value": f"SELECT sum(ss_quantity) FROM many WHERE ss_item_sk = {count * _ROWS_OF_A_FILE - 1}",
+        }.items():
+            yield _query(peer, f"{name}, {count:,} files", text)
+        before = count
 
 
 SUITES: dict[str, tuple[Callable[[Peer, float], Iterator[Step]], str]] = {
