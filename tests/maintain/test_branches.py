@@ -9,10 +9,18 @@ from typing import Any
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError, TableNotFoundError, UnsupportedError
+from paimon_spark.errors import (
+    CommitError,
+    OptionError,
+    PaimonError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
 from paimon_spark.read.split_read import read_split
+from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.plans import plan_of
@@ -301,6 +309,30 @@ def test_fast_forward_takes_all_of_the_branch(table: FileStoreTable) -> None:
     write(table, k9="z")
     assert rows(table) == {1: "a", 7: "x", 8: "y", 9: "z"}
     assert rows(table, "b") == {1: "a", 7: "x", 8: "y"}
+
+
+@pytest.mark.parametrize(("name", "what"), [("schema-2", "schema 2"), ("tag-three", "the tag 'three'")])
+def test_fast_forward_where_something_cannot_be_deleted(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch, name: str, what: str
+) -> None:
+    branches.create_branch(table, "b", tag="one")
+    next_schema(table, "main", "ours")
+    next_schema(table, "main", "ours again")
+    write(table, k3="c")
+    tags.create_tag(table, "three")
+    write(table, "b", k7="x")
+    delete = LocalFileIO.delete_quietly
+
+    def refuse(io: LocalFileIO, path: str, *, recursive: bool = False) -> bool:
+        return not path.endswith(name) and delete(io, path, recursive=recursive)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFileIO, "delete_quietly", refuse)
+        with pytest.raises(CommitError, match=f"to branch 'b' is not complete: {what} could not be deleted"):
+            fast_forward(table, "b")
+    assert fast_forward(table, "b") == 2
+    now = load_table(table.path)
+    assert (rows(table), now.schema.id, now.tags.names()) == ({1: "a", 7: "x"}, 0, ["one"])
 
 
 def test_fast_forward_to_a_branch_that_began_empty(table: FileStoreTable) -> None:

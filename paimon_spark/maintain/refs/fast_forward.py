@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.iceberg_metadata import republish_iceberg
 from paimon_spark.commit.publish import tell_watchers
-from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
+from paimon_spark.errors import CommitError, PaimonError, StorageError, UnsupportedError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.rollback import delete_later, forget_changelogs
@@ -83,7 +83,8 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
     Raises:
         PaimonError: there is no such branch, it is this one or ``main``, or it has no snapshot; or older snapshots
             that stay have a schema that the branch has not. Nothing has changed.
-        CommitError: another writer committed meanwhile; try again when it has stopped.
+        CommitError: another writer committed meanwhile, or something could not be deleted; the same call, run again,
+            goes on.
     """
     if name == MAIN_BRANCH or not name.strip():
         raise PaimonError(f"Branch name '{name}' cannot be used in fast-forward.")
@@ -198,7 +199,7 @@ def _forget_later(table: FileStoreTable, ours: _Side, theirs: _Side, kept: int, 
     for tag, held in ours.tags.list().items():
         path = ours.paths.tag_path(tag)
         if held.snapshot.id >= first and ours.read(path) != theirs.read(theirs.paths.tag_path(tag)):
-            ours.io.delete_quietly(path)
+            _delete(ours, theirs, path, f"the tag '{tag}'")
 
 
 def _take_schemas(ours: _Side, theirs: _Side, first_schema: int) -> None:
@@ -210,7 +211,19 @@ def _take_schemas(ours: _Side, theirs: _Side, first_schema: int) -> None:
             ours.io.write_bytes(ours.paths.schema_path(number), data, overwrite=True)
     for number in reversed(ours.schema_ids()):
         if number >= first_schema and number not in their_ids:
-            ours.io.delete_quietly(ours.paths.schema_path(number))
+            _delete(ours, theirs, ours.paths.schema_path(number), f"schema {number}")
+
+
+def _delete(ours: _Side, theirs: _Side, path: str, what: str) -> None:
+    """Delete what the branch does not have: a later schema would stay the table's, a tag would name what is gone."""
+    if ours.io.delete_quietly(path):
+        return
+    incomplete = f"Fast-forward of {ours.paths.branch_root} to branch '{theirs.paths.branch}' is not complete: {what}"
+    try:
+        ours.io.check_deletes(path)
+    except StorageError as error:
+        raise CommitError(f"{incomplete} is not deleted: {error}. Fast-forward again when the store answers") from error
+    raise CommitError(f"{incomplete} could not be deleted. See that {path} may be deleted, then fast-forward again.")
 
 
 def _take_snapshots(table: FileStoreTable, ours: _Side, theirs: _Side, numbers: list[int]) -> None:
