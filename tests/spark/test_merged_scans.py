@@ -65,7 +65,7 @@ def test_rows_of_subqueries(spark: SparkSession, table: str, query: str) -> None
     frame = spark.sql(text.format(t=table))
     assert collected(frame) == collected(spark.sql(text.format(t="copy")))
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
-    if query in _merged() and table in ("append", "loaded"):
+    if query in _merged():
         scans = {
             line.partition("RelationV2")[2].partition("]")[0] for line in plan.splitlines() if "RelationV2" in line
         }

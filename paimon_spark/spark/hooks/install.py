@@ -201,6 +201,7 @@ PLAN_HOOKS: tuple[Hook, ...] = (
     (features.VARIANT_PATHS, java_rules.VARIANT_PATHS),
     (features.PARTITION_FILTERS, java_rules.PARTITION_FILTERS),
     (features.MAP_KEYS, java_rules.MAP_KEYS),
+    (features.MERGED_SUBQUERIES, java_rules.install_merged_subqueries),
     (features.POSITION_FILTERS, java_rules.POSITION_FILTERS),
     (features.SELF_OVERWRITES, install_self_overwrites),
     (features.DISTRIBUTED_WRITES, java_rules.DISTRIBUTED_WRITES),
@@ -210,7 +211,6 @@ PLAN_HOOKS: tuple[Hook, ...] = (
     (features.REBALANCED_WRITES, java_rules.DISTRIBUTED_WRITES),
     (features.BUCKETED_SCANS, java_rules.install_bucketed_scans),
     (features.NATIVE_PARTS, java_rules.NATIVE_PARTS),
-    (features.MERGED_SUBQUERIES, java_rules.install_merged_subqueries),
 )
 """What scans and writes of ours need in a session state, whether a catalog or ``format("paimon")`` plans them."""
 FORMAT_HOOKS: tuple[Hook, ...] = (

@@ -8,7 +8,8 @@ These ask Python nothing but what a scan or a write answers:
                         for which no task runs: Spark gives the columns their names in a step that runs as a job.
 `MAP_KEYS`              Scans are given which values a query wants of keys of maps (`spec/predicate.py`).
 `POSITION_FILTERS`      Deleted and superseded rows are left out by Spark where its Parquet reader reads
-                        (`catalog.position_filter`).
+                        (`catalog.position_filter`). It, `NATIVE_PARTS` and `install_bucketed_scans` run once for a
+                        statement with its subqueries (``PaimonWholePlans``), after Spark has merged these.
 `NATIVE_PARTS`          Of a scan some files are left to Spark's Parquet reader, ours reads the rest
                         (`catalog.native_scan`).
 `PARTITION_FILTERS`     Conditions on expressions of partition columns leave out partitions (`catalog.narrowed_scans`).

@@ -212,6 +212,9 @@ UNION_OF_FILTERS = SparkClass(
     f"{_SQL}.catalyst.optimizer.PushPredicateThroughNonJoin", methods=("apply",), is_object=True
 )
 SCALAR_SUBQUERY = SparkClass(f"{_EXPRESSIONS}.ScalarSubquery", methods=("plan", "withNewPlan"))
+SUBQUERY = SparkClass(f"{_PLANS}.Subquery")
+SUBQUERY_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.SubqueryExpression", methods=("plan", "withNewPlan"))
+TREE_PATTERN = SparkClass(f"{_SQL}.catalyst.trees.TreePattern", methods=("PLAN_EXPRESSION",), is_object=True)
 MERGED_SUBQUERIES = SparkClass(f"{_SQL}.catalyst.optimizer.MergeScalarSubqueries", methods=("apply",), is_object=True)
 REWRITTEN_DISTINCTS = SparkClass(
     f"{_SQL}.catalyst.optimizer.RewriteDistinctAggregates", methods=("apply",), is_object=True

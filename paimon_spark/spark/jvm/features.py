@@ -45,6 +45,7 @@ class Feature:
 
 
 _RULES = (c.ANALYZER, c.RULE, c.RESOLUTION_RULES, c.SOURCE_LOADER)
+_WHOLE_PLANS = (c.EXPERIMENTAL_METHODS, c.SUBQUERY, c.SUBQUERY_EXPRESSION, c.TREE_PATTERN, c.RULE, c.SOURCE_LOADER)
 _WRITES_BY_NAME = (
     *_RULES, c.HINT_RULES, c.INSERT_INTO, c.V2_WRITE_COMMAND, c.RELATION, c.UNRESOLVED_RELATION,
     c.COMMAND_EXECUTION_MODE,
@@ -145,15 +146,15 @@ LOCAL_ROWS = Feature(
 POSITION_FILTERS = Feature(
     "filters of deletion vectors", "files with deletion vectors are read by Paimon's reader, which is slower",
     (
-        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.FILTER, c.PROJECT, c.LITERAL, c.ATTRIBUTE, c.NAMED_EXPRESSION,
-        c.STATIC_INVOKE, c.BIT_SET, c.RULE, c.PYTHON_UTILS, c.SOURCE_LOADER,
+        *_WHOLE_PLANS, c.SCAN_RELATION, c.FILTER, c.PROJECT, c.LITERAL, c.ATTRIBUTE, c.NAMED_EXPRESSION,
+        c.STATIC_INVOKE, c.BIT_SET, c.PYTHON_UTILS,
     ),
 )  # fmt: skip
 NATIVE_PARTS = Feature(
     "reads of compacted files beside files that are merged", "scans with files to merge are read by Paimon's reader",
     (
-        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.FILTER, c.PROJECT, c.ATTRIBUTE, c.UNION, c.UNION_OF_PROJECTIONS,
-        c.UNION_OF_FILTERS, c.DYNAMIC_PRUNING, c.RULE, c.SOURCE_LOADER,
+        *_WHOLE_PLANS, c.SCAN_RELATION, c.FILTER, c.PROJECT, c.ATTRIBUTE, c.UNION, c.UNION_OF_PROJECTIONS,
+        c.UNION_OF_FILTERS, c.DYNAMIC_PRUNING,
     ),
 )  # fmt: skip
 MERGED_SUBQUERIES = Feature(
@@ -167,8 +168,8 @@ MERGED_SUBQUERIES = Feature(
 BUCKETED_SCANS = Feature(
     "joins by the bucket key", "joins and aggregates by the bucket key are shuffled",
     (
-        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.TRANSFORM, c.PARTITION_KEY, c.AGGREGATE, c.JOIN, c.PROJECT, c.ALIAS,
-        c.ATTRIBUTE, c.SQL_CONF, c.RULE, c.PYTHON_UTILS, c.SOURCE_LOADER,
+        *_WHOLE_PLANS, c.SCAN_RELATION, c.TRANSFORM, c.PARTITION_KEY, c.AGGREGATE, c.JOIN, c.PROJECT, c.ALIAS,
+        c.ATTRIBUTE, c.SQL_CONF, c.PYTHON_UTILS,
     ),
 )  # fmt: skip
 VARIANT_PATHS = Feature(

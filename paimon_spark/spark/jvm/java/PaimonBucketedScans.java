@@ -22,7 +22,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Window;
-import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.internal.SQLConf;
@@ -35,8 +34,8 @@ import scala.Option;
  * it with `spark.sql.sources.v2.bucketing.enabled`. Where it would shuffle the other side by the same function
  * (`…bucketing.shuffle.enabled`) it shuffles both: executors do not have the function.
  */
-public final class PaimonBucketedScans extends Rule {
-    public TreeNode apply(TreeNode plan) {
+public final class PaimonBucketedScans extends PaimonWholePlans {
+    protected TreeNode changed(TreeNode plan) {
         SQLConf settings = SQLConf.get();
         if (!settings.v2BucketingEnabled() || settings.v2BucketingShuffleEnabled()) {
             return plan;

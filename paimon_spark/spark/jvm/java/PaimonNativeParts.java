@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
-import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
@@ -23,8 +22,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
  * The scan says whether it is worth it (`native_part`). Filters and projections above go into both sides, so that each
  * is compiled with its scan. A scan that a join prunes while it runs stays whole: it looks for its files once more.
  */
-public final class PaimonNativeParts extends Rule {
-    public TreeNode apply(TreeNode plan) {
+public final class PaimonNativeParts extends PaimonWholePlans {
+    protected TreeNode changed(TreeNode plan) {
         Set whole = Collections.newSetFromMap(new IdentityHashMap());
         collect(plan, false, whole);
         TreeNode cut = plan.transformUp(new Scans(whole));

@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
@@ -33,11 +32,11 @@ import scala.collection.immutable.Seq;
  * columns: a row's position in its file, and the bits of the file; null where none is set. Everything that reaches
  * executors is Spark's own.
  */
-public final class PaimonPositionFilters extends Rule {
+public final class PaimonPositionFilters extends PaimonWholePlans {
     private static final String POSITION = "_tmp_metadata_row_index";
     private static final String BITS = "_paimon_bits";
 
-    public TreeNode apply(TreeNode plan) {
+    protected TreeNode changed(TreeNode plan) {
         return plan.transformUp(new Scans());
     }
 
