@@ -25,8 +25,9 @@ Benchmarks that others have published, run on this package, the official connect
 Delta Lake 4.1 and plain Parquet: one machine with two cores, one Spark (4.1, `local[2]`), each in a session of its own,
 step by step in turn, so that all meet the same load. All find the same rows; that is checked at each step. Seconds are
 medians. Data are made by the benchmark in the shape of TPC-DS. `keyed` is a table with a primary key and four buckets;
-the others have none. A step in which this package is not the first is not left out. Scale 1 is 1 GB. What was measured
-on a machine that others used is marked: there only ratios of what was taken in turn mean something.
+the others have none. A step in which this package is not the first is not left out; a dash stands where a format has no
+such step, or failed. Scale 1 is 1 GB. What was measured on a machine that others used is marked: there only ratios of
+what was taken in turn mean something.
 
 ```sh
 python -m benchmarks.published.run --official JAR --python PYTHON_WITH_SPARK_4.1 --keep

@@ -23,7 +23,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": "3g",
 }
 _EXTENSIONS = "spark.sql.extensions"
 _CHECKPOINTS = "spark.databricks.delta.properties.defaults.checkpointInterval"

@@ -44,7 +44,12 @@ def work(name: str, suite: str, scale: float, repeat: int, folder: Path, jars: l
     try:
         steps = SUITES[suite][0](peer, scale)
         while sys.stdin.readline() and (step := next(steps, None)) is not None:
-            runs = [_once(step) for _ in range(1 if step.once else repeat + 1)]
+            try:
+                runs = [_once(step) for _ in range(1 if step.once else repeat + 1)]
+            except Exception as error:  # noqa: BLE001 - the others go on, and the table shows it
+                print(f"{name} failed in {step.name}: {str(error)[:300]}", file=sys.stderr)
+                print(_MARK + json.dumps([step.name, None, ""]), flush=True)
+                continue
             seconds = [run[0] for run in runs[1:] or runs]
             print(_MARK + json.dumps([step.name, statistics.median(seconds), runs[-1][1]]), flush=True)
     finally:
@@ -82,7 +87,10 @@ def measured(given: argparse.Namespace, suite: str, folder: Path) -> dict[str, d
                     if process.wait():
                         raise SystemExit(f"{name} failed in {suite}")
                     continue
-                step, seconds, answers[name] = json.loads(line.removeprefix(_MARK))
+                step, seconds, answer = json.loads(line.removeprefix(_MARK))
+                if seconds is None:
+                    continue
+                answers[name] = answer
                 found.setdefault(step, {})[name] = seconds
                 print(f"  {suite}: {step}: {name}: {seconds:.2f}", file=sys.stderr, flush=True)
             if len(set(answers.values())) > 1:
