@@ -21,11 +21,10 @@ import pyarrow as pa
 
 from paimon_spark.spec.avro_codec import RECORDS_PER_BLOCK, encode_index_manifest, encode_manifest, encode_manifest_list
 from paimon_spark.spec.avro_container import pack_block, write_packed
-from paimon_spark.spec.binary_row_decoder import decode_rows
+from paimon_spark.spec.binary_row_decoder import column_ranks, decode_rows
 from paimon_spark.spec.binary_row_encoder import encode_rows
 from paimon_spark.spec.file_names import index_file_names, index_manifest_names, manifest_list_names, manifest_names
 from paimon_spark.spec.hashing import encode_hash_index
-from paimon_spark.spec.key_order import column_ranks
 from paimon_spark.spec.manifest import (
     EMPTY_STATS,
     HASH_INDEX,

@@ -30,7 +30,7 @@ from paimon_spark.write.plan import new_user
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
-    from paimon_spark.spec.statistics_file import Statistics
+    from paimon_spark.table.statistics import Statistics
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from paimon_spark.errors import CommitError, OptionError, PaimonError
 from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.binary_row_decoder import key_ranks
 from paimon_spark.spec.casts import cast_array
 from paimon_spark.spec.data_types import VarCharType
-from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest import EMPTY_STATS, FileKind, IndexManifestEntry, ManifestEntry
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate, fields, split_and
 from paimon_spark.spec.sql_text import filter_text

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from paimon_spark.spec.kept_values import ScopedValue
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
 from paimon_spark.spec.special_fields import RowKind
-from paimon_spark.table.scoped_value import ScopedValue
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry

@@ -31,7 +31,7 @@ from paimon_spark.maintain.files.one_at_a_time import waiting_at_most
 from paimon_spark.maintain.refs.tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
-from paimon_spark.spec.partition_path import escape_path_name
+from paimon_spark.spec.java_text import escape_path_name
 from paimon_spark.spec.success_file import renewed_success_file
 from paimon_spark.table.consumer_store import expire_consumers
 from paimon_spark.table.partitions import data_root

@@ -23,7 +23,7 @@ from paimon_spark.metastore.hive_client import (
 )
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
 from paimon_spark.spec.schema import is_format_table, keeps_partitions, no_partition_catalog
-from paimon_spark.spec.view import View, ViewChange, changed_view
+from paimon_spark.spec.view_records import View, ViewChange, changed_view
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema

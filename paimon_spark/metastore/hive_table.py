@@ -11,7 +11,7 @@ from typing import Any, Final
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.metastore.hive_client import records
 from paimon_spark.spec import data_types as types
-from paimon_spark.spec.partition_path import escape_path_name
+from paimon_spark.spec.java_text import escape_path_name
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.type_parser import parse_type_sql
 

@@ -9,7 +9,7 @@ from paimon_spark.metastore.hive_client import records
 from paimon_spark.metastore.hive_table import column_record, paimon_type
 from paimon_spark.spec import data_types as types
 from paimon_spark.spec.schema import assign_field_ids
-from paimon_spark.spec.view import View
+from paimon_spark.spec.view_records import View
 
 _COMMENT: Final = "comment"
 _OF_HIVE: Final = ("transient_lastDdlTime", "last_modified_time", "last_modified_by")

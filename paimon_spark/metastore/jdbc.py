@@ -16,7 +16,7 @@ from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.metastore.catalog_locks import LockOptions, option_value
 from paimon_spark.metastore.database import Database, NameTakenError, parse_address
 from paimon_spark.metastore.metastore import Metastore, view_gone
-from paimon_spark.spec.view import View, ViewChange, changed_view
+from paimon_spark.spec.view_records import View, ViewChange, changed_view
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema

@@ -15,7 +15,7 @@ from paimon_spark.errors import PaimonError, SchemaError, TableBusyError, Unsupp
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
-    from paimon_spark.spec.view import View, ViewChange
+    from paimon_spark.spec.view_records import View, ViewChange
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.storage.publisher import TableServer
 

@@ -13,9 +13,8 @@ from paimon_spark.metastore.rest_client import RestClient
 from paimon_spark.metastore.rest_files import TokenFileIO
 from paimon_spark.metastore.rest_table import Served, ServedTable, catalog_root, object_name, schema_json
 from paimon_spark.options import GOVERNED
-from paimon_spark.spec.function import Function
 from paimon_spark.spec.schema import external_partitions, is_format_table, keeps_partitions
-from paimon_spark.spec.view import View, ViewChange
+from paimon_spark.spec.view_records import Function, View, ViewChange
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.change_range import ChangeRange, ChangeSource
+from paimon_spark.read.field_mapping import fields_as_stored
 from paimon_spark.read.incremental_read import diff_rows, filter_and_project, state_rows, written_rows
 from paimon_spark.read.snapshot_reader import plan_rows, read_of_plan
 from paimon_spark.read.split import DiffSplit
@@ -26,7 +27,6 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType
 from paimon_spark.spec.predicate import Predicate, fields, implied_by
 from paimon_spark.spec.special_fields import ROW_KIND, SEQUENCE_NUMBER, VALUE_KIND, RowKind, short_strings
-from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit

@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_spark.errors import OptionError
 from paimon_spark.read.audit_log import KindRows, scan_of_rows, table_predicate
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
+from paimon_spark.read.field_mapping import fields_as_stored
 from paimon_spark.read.incremental_plan import plan_changes
 from paimon_spark.read.incremental_read import filter_and_project, written_rows
 from paimon_spark.read.snapshot_reader import plan_rows
@@ -26,7 +27,6 @@ from paimon_spark.spec.data_types import BigIntType, DataField, LocalZonedTimest
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit

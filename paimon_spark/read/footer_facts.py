@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from paimon_spark.read.last_used import LastUsed
+from paimon_spark.spec.kept_values import LastUsed
 from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX
 from paimon_spark.storage.formats import open_data_file
 from paimon_spark.storage.parquet_format import ParquetReader

@@ -21,7 +21,7 @@ from paimon_spark.read.footer_facts import MOST_FILES, row_group_keys
 from paimon_spark.read.sections import has_no_deletes, sections_of
 from paimon_spark.read.split import DataSplit, KeyRangeSplit, RowGroups, SplitFile
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.key_order import column_ranks
+from paimon_spark.spec.binary_row_decoder import column_ranks
 
 if TYPE_CHECKING:
     import numpy.typing as npt

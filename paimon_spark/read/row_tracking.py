@@ -17,6 +17,7 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.read.audit_log import scan_of_rows
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.data_evolution_read import read_data_evolution
+from paimon_spark.read.field_mapping import fields_as_stored
 from paimon_spark.read.file_read import FileRead, RowPositions
 from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.read.snapshot_reader import plan_rows, read_of_plan
@@ -24,7 +25,6 @@ from paimon_spark.read.split_read import partition_constants
 from paimon_spark.read.table_scan import ReadPlan, RowView, TableScan, residual_filter
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
-from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit, SplitFile

@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.binary_row_decoder import decode_rows
+from paimon_spark.spec.binary_row_decoder import composite_ranks, decode_rows
 from paimon_spark.spec.casts import cast_array
-from paimon_spark.spec.key_order import composite_ranks
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit

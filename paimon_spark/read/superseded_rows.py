@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.read.file_read import RowPositions
-from paimon_spark.read.last_used import LastUsed
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_read import merged_section, partition_constants, section_reader
+from paimon_spark.spec.kept_values import LastUsed
 from paimon_spark.spec.special_fields import VALUE_KIND
 
 if TYPE_CHECKING:

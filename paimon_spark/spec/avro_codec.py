@@ -19,7 +19,7 @@ from fastavro.schema import SchemaParseException
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
-from paimon_spark.spec.decoded_once import DecodedOnce
+from paimon_spark.spec.kept_values import DecodedOnce
 from paimon_spark.spec.manifest import (
     INDEX_MANIFEST_VERSION,
     MANIFEST_VERSION,

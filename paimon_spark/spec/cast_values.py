@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from paimon_spark.errors import DataError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.cast_rules import FLOATS, INTEGERS, TIMESTAMPS
 from paimon_spark.spec.java_text import double_text
+from paimon_spark.spec.schema_merge import FLOATS, INTEGERS, TIMESTAMPS
 
 Ints = npt.NDArray[np.int64]
 

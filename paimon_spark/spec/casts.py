@@ -20,18 +20,6 @@ import pyarrow.compute as pc
 from paimon_spark.errors import DataError, SchemaError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_type
-from paimon_spark.spec.cast_rules import (
-    BINARIES,
-    INTEGERS,
-    NESTED,
-    NUMBERS,
-    STRING,
-    TEXTS,
-    TIMESTAMPS,
-    can_cast,
-    has_rule,
-    same_type,
-)
 from paimon_spark.spec.cast_values import (
     cast_number,
     cast_time,
@@ -43,6 +31,18 @@ from paimon_spark.spec.cast_values import (
     to_wall_clock,
 )
 from paimon_spark.spec.java_text import date_text, double_text, float_text, time_text, timestamp_text
+from paimon_spark.spec.schema_merge import (
+    BINARIES,
+    INTEGERS,
+    NESTED,
+    NUMBERS,
+    STRING,
+    TEXTS,
+    TIMESTAMPS,
+    can_cast,
+    has_rule,
+    same_type,
+)
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _TRUE = frozenset(("t", "true", "y", "yes", "1"))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, SchemaError
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.cast_rules import NUMBERS
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.schema_merge import NUMBERS
 
 if TYPE_CHECKING:
     from paimon_spark.options import CoreOptions

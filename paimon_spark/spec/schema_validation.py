@@ -11,7 +11,7 @@ from paimon_spark.options import OPTIONS, CoreOptions, find_option
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.file_index.writer import validate_index_settings
-from paimon_spark.spec.file_locations import validate_file_location
+from paimon_spark.spec.file_names import validate_file_location
 from paimon_spark.spec.option_validation import (
     validate_blobs,
     validate_formats,

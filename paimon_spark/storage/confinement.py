@@ -17,8 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spec.file_locations import is_root, plain_path
-from paimon_spark.spec.file_names import BUCKET_PREFIX
+from paimon_spark.spec.file_names import BUCKET_PREFIX, is_root, plain_path
 from paimon_spark.storage.file_io import FileIO, FileStatus
 from paimon_spark.storage.local_files import local_path
 from paimon_spark.storage.publisher import Publisher

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
-from paimon_spark.spec.function import Function, check_function_name, is_function_name
-from paimon_spark.spec.view import View, ViewChange
+from paimon_spark.spec.view_records import Function, View, ViewChange, check_function_name, is_function_name
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog, refuse_system
 from paimon_spark.table.metastore_catalog import MetastoreCatalog
 from paimon_spark.table.paths import check_new_table_name, is_plain_name

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.binary_row import deserialize_row
-from paimon_spark.spec.file_locations import data_directory, external_roots, plain_path
-from paimon_spark.spec.file_names import bucket_name, check_file_name, check_file_names
-from paimon_spark.spec.partition_path import partition_path
+from paimon_spark.spec.file_names import (
+    bucket_name,
+    check_file_name,
+    check_file_names,
+    data_directory,
+    external_roots,
+    plain_path,
+)
+from paimon_spark.spec.java_text import partition_path
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, redact, scheme_of
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pyarrow import orc, parquet
 from paimon_spark.errors import CorruptTableError, DataError, OptionError, PaimonError, SchemaError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.data_types import CharType, DateType, TimestampType, VarCharType
-from paimon_spark.spec.partition_path import (
+from paimon_spark.spec.java_text import (
     DEFAULT_PARTITION_NAME,
     escape_path_name,
     partition_value_text,

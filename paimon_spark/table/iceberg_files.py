@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, PaimonError, UnsupportedError
-from paimon_spark.spec.file_locations import one_spelling
+from paimon_spark.spec.file_names import one_spelling
 from paimon_spark.spec.iceberg.manifests import Content, IcebergEntry, IcebergManifest, ManifestFormat
 from paimon_spark.spec.iceberg.metadata import (
     CODECS,

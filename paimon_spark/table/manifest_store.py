@@ -28,6 +28,7 @@ from paimon_spark.errors import ExpiredFileError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row_decoder import decode_rows
+from paimon_spark.spec.kept_values import ScopedValue
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
 from paimon_spark.spec.manifest_raw import RawEntries, decode_raw
@@ -47,7 +48,6 @@ from paimon_spark.table.metadata_checks import (
     checked_rows,
     may_repeat,
 )
-from paimon_spark.table.scoped_value import ScopedValue
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField

@@ -16,7 +16,7 @@ from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotF
 from paimon_spark.metastore.metastore import Found, Metastore, TableHome
 from paimon_spark.metastore.opening import kind_of, locks_of, metastore_of, root_of
 from paimon_spark.options import reaching_options
-from paimon_spark.spec.file_locations import is_root
+from paimon_spark.spec.file_names import is_root
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.catalog_cache import CatalogCache, changing, forget, kept, without_cache
 from paimon_spark.table.filesystem_catalog import (

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError, OptionError
 from paimon_spark.options import OPTIONS
-from paimon_spark.spec.partition_path import partition_value_text
+from paimon_spark.spec.java_text import partition_value_text
 from paimon_spark.spec.predicate import Always, And, Leaf, Or, Predicate
 from paimon_spark.table.data_layout import DataLayout
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import PaimonError, SchemaChangeError, UnsupportedError
 from paimon_spark.options import accept_stored, check_new_options, find_option, without_governing
 from paimon_spark.spec.casts import can_cast, cast_default
-from paimon_spark.spec.column_directives import forget_options, is_directive, with_directive
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType, RowType
 from paimon_spark.spec.schema import TableSchema, assign_field_ids, is_format_table
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.table.column_options import renamed_options
+from paimon_spark.table.new_schema import forget_options, is_directive, with_directive
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_change import (
     AddColumn,

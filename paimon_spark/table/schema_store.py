@@ -3,6 +3,9 @@
 Equals Java's ``SchemaManager`` (docs/internals/format.md §1).
 
 Changes of a schema that a catalog's server makes, as requests have them (Java ``SchemaChange``).
+
+The definition of an external table that is made where a table lies must not contradict the schema that is there (Java:
+``SchemaManager.checkSchemaForExternalTable``).
 """
 
 from __future__ import annotations
@@ -15,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import CorruptTableError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.data_types import DataField, DataType, RowType
-from paimon_spark.spec.decoded_once import DecodedOnce
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.spec.json_text import json_bytes
+from paimon_spark.spec.kept_values import DecodedOnce
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.storage.confinement import confined
+from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.catalog_cache import forget
+from paimon_spark.table.paths import TablePaths
 from paimon_spark.table.schema_change import (
     AddColumn,
     DropColumn,
@@ -39,9 +45,8 @@ from paimon_spark.table.schema_change import (
 from paimon_spark.table.snapshot_store import SnapshotStore
 
 if TYPE_CHECKING:
-    from paimon_spark.storage.file_io import FileIO, FileStatus
+    from paimon_spark.storage.file_io import FileStatus
     from paimon_spark.storage.publisher import TableServer
-    from paimon_spark.table.paths import TablePaths
 
 _MAX_ATTEMPTS = 50
 _SCHEMAS = DecodedOnce[TableSchema]()
@@ -335,3 +340,44 @@ def _changes_of_column(path: Path, old: DataField, new: DataField) -> Iterator[S
         yield UpdateColumnComment(path, new.description)
     if old.default_value != new.default_value:
         yield UpdateColumnDefault(path, new.default_value)
+
+
+_OF_THE_NAME = ("owner", "path", "external", "EXTERNAL")
+"""Options that belong to a name of the table, and may differ."""
+
+
+def columns_or_there(
+    columns: Sequence[DataField], options: Mapping[str, str], store: Mapping[str, str]
+) -> Sequence[DataField]:
+    """The columns of a definition; of one without columns those of the table that lies at its option ``path``."""
+    path = options.get("path", "").strip().rstrip("/")
+    if columns or not path:
+        return columns
+    there = SchemaStore(confined(FileIO.for_path(path, dict(store)), path), TablePaths(path)).latest()
+    return () if there is None else there.fields
+
+
+def check_adopted(there: TableSchema, given: TableSchema) -> None:
+    """Check that what a statement says of a table is what the table has.
+
+    Raises:
+        SchemaError: it says something else.
+    """
+    columns = [(field.name, field.type.sql()) for field in given.fields]  # whatever the ids of nested fields are
+    if columns and columns != [(field.name, field.type.sql()) for field in there.fields]:
+        raise SchemaError("New schema is not equal to exists schema: the table that lies there has other columns.")
+    for key, ours, theirs in (
+        ("partition", given.partition_keys, there.partition_keys),
+        ("primary-key", given.primary_keys, there.primary_keys),
+    ):
+        if ours and ours != theirs:
+            raise SchemaError(
+                f"New schema is not equal to exists schema: '{key}' is {','.join(ours)}, and "
+                f"{','.join(theirs) or 'empty'} of the table that lies there."
+            )
+    for key, value in given.options.items():
+        if key not in _OF_THE_NAME and there.options.get(key) != value:
+            raise SchemaError(
+                f"New schema's options are not equal to the exists schema's: '{key}' = '{value}', and "
+                f"{there.options.get(key, 'not set')} of the table that lies there."
+            )

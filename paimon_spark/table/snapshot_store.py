@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, SnapshotNotFoundError, TableNotFoundError
-from paimon_spark.spec.decoded_once import DecodedOnce
 from paimon_spark.spec.file_names import EARLIEST_HINT, LATEST_HINT, SNAPSHOT_PREFIX, numbered_name_id
+from paimon_spark.spec.kept_values import DecodedOnce
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.paths import MAIN_BRANCH

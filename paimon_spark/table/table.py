@@ -26,14 +26,13 @@ from paimon_spark.options import (
     unknown_option_error,
 )
 from paimon_spark.options.core_options import IGNORES_CORRUPT_FILES, IGNORES_LOST_FILES, OPENED_AT, READS_LEVEL_0
-from paimon_spark.spec.file_locations import external_roots
+from paimon_spark.spec.file_names import external_roots
 from paimon_spark.spec.schema import TableSchema, is_format_table, options_of_files
 from paimon_spark.storage.blob_descriptor import OPTION as DESCRIPTOR_PATHS
 from paimon_spark.storage.confinement import ALLOWED as MAY_DELETE
 from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import without_secrets
-from paimon_spark.table.adopted_schema import check_adopted
 from paimon_spark.table.catalog_cache import CatalogCache, kept
 from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
@@ -49,7 +48,7 @@ from paimon_spark.table.paths import (
     refuse_system_database,
 )
 from paimon_spark.table.ref_store import BranchStore, TagStore
-from paimon_spark.table.schema_store import SchemaStore
+from paimon_spark.table.schema_store import SchemaStore, check_adopted
 from paimon_spark.table.snapshot_store import SnapshotStore
 
 if TYPE_CHECKING:

@@ -23,16 +23,17 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, VectorType, holds_blobs
-from paimon_spark.spec.file_locations import (
+from paimon_spark.spec.file_names import (
     EXTERNAL,
+    FileNameSequence,
     check_prefix,
     data_directory,
+    data_file_extension,
     external_roots,
     is_root,
     plain_path,
     scheme_of_root,
 )
-from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import (
     KEY_FIELD_PREFIX,

@@ -24,9 +24,9 @@ from paimon_spark.maintain.compact.index_rewrite import rewrite_file_index
 from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.copy_table import copy_table
 from paimon_spark.maintain.files.repairs import remove_unexisting_files
-from paimon_spark.spec.statistics_file import Statistics
 from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table
+from paimon_spark.table.statistics import Statistics
 from paimon_spark.table.table import load_table
 from tests.support.commits import files_below
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paimon_spark.commit.conflict_detection import ConflictContext, check_conflicts, check_deletion_vectors
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.binary_row import serialize_row
+from paimon_spark.spec.binary_row_decoder import key_ranks
 from paimon_spark.spec.data_types import (
     BinaryType,
     BooleanType,
@@ -21,7 +22,6 @@ from paimon_spark.spec.data_types import (
     IntType,
     VarCharType,
 )
-from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
     DataFileMeta,

@@ -12,7 +12,7 @@ from paimon_spark.commit.metadata_commit import commit_statistics, compact_manif
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.spec.statistics_file import AnalyzedColumn, Statistics
+from paimon_spark.table.statistics import AnalyzedColumn, Statistics
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import make_table
 

@@ -14,8 +14,8 @@ from paimon_spark.maintain.refs.branches import create_branch, delete_branch
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.spec.data_types import DataField, IntType
-from paimon_spark.spec.function import Function, sql_definition
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.view_records import Function, sql_definition
 from paimon_spark.table.catalog_views import create_function, drop_function, find_function, functions_of
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.metastore_catalog import open_catalog

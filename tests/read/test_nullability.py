@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import paimon_spark
+from paimon_spark.read.field_mapping import fields_as_stored
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.table.nullability import fields_as_stored
 from paimon_spark.table.table import FileStoreTable, load_table
 
 ROWS_WRITTEN = [(1, None, None, [None]), (2, 5, "a", [1])]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark.metastore.rest import RestMetastore
 from paimon_spark.spec.data_types import DataField, IntType
-from paimon_spark.spec.function import Function
+from paimon_spark.spec.view_records import Function
 from paimon_spark.table.catalog_views import create_function, drop_function, find_function, functions_of
 from paimon_spark.table.metastore_catalog import MetastoreCatalog, open_catalog
 from tests.support.hive_server import HiveServer

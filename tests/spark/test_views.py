@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
-from paimon_spark.spec.view import View
+from paimon_spark.spec.view_records import View
 from paimon_spark.table.catalog_views import create_view, find_view
 from paimon_spark.table.metastore_catalog import open_catalog
 from tests.support.warehouses import FRONTS, Run, run_by

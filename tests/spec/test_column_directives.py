@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.errors import PaimonError, SchemaChangeError, SchemaError
-from paimon_spark.spec.column_directives import with_directive, with_directives
 from paimon_spark.spec.data_types import (
     ArrayType,
     DataField,
@@ -19,6 +18,7 @@ from paimon_spark.spec.data_types import (
     VarBinaryType,
 )
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.table.new_schema import with_directive, with_directives
 from paimon_spark.table.schema_change import AddColumn, DropColumn, UpdateColumnComment
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table, load_table

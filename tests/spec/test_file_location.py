@@ -6,7 +6,7 @@ import pytest
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.data_types import DataField, IntType
-from paimon_spark.spec.file_locations import (
+from paimon_spark.spec.file_names import (
     DIRECTORY,
     EXTERNAL,
     PREFIXES,

@@ -10,7 +10,7 @@ import pytest
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.avro_codec import decode_index_manifest
 from paimon_spark.spec.hashing import decode_hash_index, encode_hash_index
-from paimon_spark.spec.statistics_file import Statistics
+from paimon_spark.table.statistics import Statistics
 
 
 def test_golden_hash_indexes(golden: Path) -> None:

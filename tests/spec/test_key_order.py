@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.spec.key_order import column_ranks, composite_ranks
+from paimon_spark.spec.binary_row_decoder import column_ranks, composite_ranks
 
 TEXTS = st.one_of(st.none(), st.text(max_size=3))
 NUMBERS = st.one_of(st.none(), st.floats(), st.sampled_from([0.0, -0.0, math.nan, math.inf]))

@@ -23,10 +23,11 @@ from paimon_spark.spec.file_names import (
     data_file_format,
     numbered_name_id,
 )
-from paimon_spark.spec.java_text import double_text, float_text
-from paimon_spark.spec.partition_path import (
+from paimon_spark.spec.java_text import (
     DEFAULT_PARTITION_NAME,
+    double_text,
     escape_path_name,
+    float_text,
     partition_path,
     partition_value_text,
     unescape_path_name,

@@ -10,10 +10,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from paimon_spark.errors import SchemaChangeError
-from paimon_spark.spec.cast_rules import can_cast
 from paimon_spark.spec.data_types import DataField, DataType
 from paimon_spark.spec.schema import TableSchema, create_schema
-from paimon_spark.spec.schema_merge import MergeRules, merge_columns
+from paimon_spark.spec.schema_merge import MergeRules, can_cast, merge_columns
 from paimon_spark.spec.type_parser import parse_type
 
 ADD, WIDEN, EXPLICIT = MergeRules(), MergeRules(widen=True), MergeRules(widen=True, explicit=True)

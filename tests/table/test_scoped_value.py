@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from paimon_spark.table.scoped_value import ScopedValue
+from paimon_spark.spec.kept_values import ScopedValue
 
 
 def test_the_innermost_block_counts() -> None:

@@ -28,8 +28,8 @@ from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.data_types import CharType, DecimalType, LocalZonedTimestampType, TimestampType
+from paimon_spark.spec.java_text import unescape_path_name
 from paimon_spark.spec.manifest import DataFileMeta, FileSource
-from paimon_spark.spec.partition_path import unescape_path_name
 from paimon_spark.storage.local_files import local_path
 from paimon_spark.storage.store_options import redact, scheme_of
 from paimon_spark.write.data_file_spec import data_file_spec

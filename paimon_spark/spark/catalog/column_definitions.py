@@ -17,9 +17,9 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import active_session, python_struct
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import format_of_provider
-from paimon_spark.table.adopted_schema import columns_or_there
 from paimon_spark.table.format_table import format_schema
 from paimon_spark.table.new_schema import new_table_schema
+from paimon_spark.table.schema_store import columns_or_there
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema

@@ -58,8 +58,7 @@ from paimon_spark.spark.source.stream_source import batch_options
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.sql_text import quoted_name
-from paimon_spark.spec.statistics_file import value_of_text
-from paimon_spark.table.statistics import statistics_of
+from paimon_spark.table.statistics import statistics_of, value_of_text
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     from paimon_spark.read.aggregate import AggregateRows
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
-    from paimon_spark.spec.statistics_file import AnalyzedColumn
+    from paimon_spark.table.statistics import AnalyzedColumn
 
 
 _READ = "org.apache.spark.sql.connector.read"

@@ -37,7 +37,7 @@ from paimon_spark.spark.sql.functions import (
     whole_body,
 )
 from paimon_spark.spark.sql.row_functions import FUNCTIONS, REFUSED, Call, RowFunction
-from paimon_spark.spec.function import Function
+from paimon_spark.spec.view_records import Function
 from paimon_spark.table.catalog_views import find_function, functions_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.partitions import largest_partition

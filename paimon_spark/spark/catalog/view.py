@@ -8,7 +8,7 @@ from typing import Final
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.sql.views import NAMES, NAMESPACE, namespace_of, wanted_names, way_of_finding
-from paimon_spark.spec.view import View
+from paimon_spark.spec.view_records import View
 
 MARK: Final = "paimon_spark.view_column "
 """With which the names begin that the columns of a view have until their query is resolved (``PaimonViewColumns``)."""

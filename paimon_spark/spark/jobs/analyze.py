@@ -17,7 +17,7 @@ from paimon_spark.spark.columns.types import default_size, to_spark_type
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.sql_text import quoted_name
-from paimon_spark.spec.statistics_file import (
+from paimon_spark.table.statistics import (
     AnalyzedColumn,
     Statistics,
     has_least_and_greatest,

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from paimon_spark.memory import note_freed
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark, conversion
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spec.key_order import key_ranks
+from paimon_spark.spec.binary_row_decoder import key_ranks
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
 from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.packed_rows import mapping_of, unpack_rows

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
+from paimon_spark.spec.java_text import escape_path_name, partition_value_text
 from paimon_spark.spec.schema import CSV_DELIMITERS, is_format_table
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.file_io import FsspecFileIO

@@ -30,9 +30,9 @@ from paimon_spark.spark.statements.catalog_statements import (
 )
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spec.data_types import DataField
-from paimon_spark.spec.function import Function, check_function_name, sql_definition
 from paimon_spark.spec.schema import assign_field_ids
 from paimon_spark.spec.sql_text import matching, quoted_name, spark_literal
+from paimon_spark.spec.view_records import Function, check_function_name, sql_definition
 from paimon_spark.table.catalog_views import (
     check_keeps_functions,
     create_function,

@@ -24,12 +24,12 @@ from pyspark.sql.types import (
 )
 
 from paimon_spark.options import GOVERNED
+from paimon_spark.read.field_mapping import fields_as_stored
 from paimon_spark.spark.sql.column_defaults import default_sql, struct_with_defaults
 from paimon_spark.spec import data_types as paimon
-from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
+from paimon_spark.spec.java_text import escape_path_name, partition_value_text
 from paimon_spark.spec.schema import FILE_FORMAT, TYPE, is_format_table
 from paimon_spark.spec.sql_text import literal_text, quoted_name
-from paimon_spark.table.nullability import fields_as_stored
 from paimon_spark.table.paths import is_path_name
 
 if TYPE_CHECKING:

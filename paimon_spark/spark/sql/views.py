@@ -20,7 +20,7 @@ from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted, schema_not_found, table_not_found
 from paimon_spark.spark.statements.catalog_statements import ViewStatement
 from paimon_spark.spec.sql_text import matching, quoted_name
-from paimon_spark.spec.view import View, ViewChange, new_view
+from paimon_spark.spec.view_records import View, ViewChange, new_view
 from paimon_spark.table.catalog_views import (
     alter_view,
     check_keeps_views,

@@ -12,7 +12,7 @@ from typing import NoReturn, TypeVar
 from pyspark.errors import ParseException
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.table.scoped_value import ScopedValue
+from paimon_spark.spec.kept_values import ScopedValue
 
 _Statement = TypeVar("_Statement")
 

@@ -44,10 +44,10 @@ from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import run_query
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.snapshot import Operation
-from paimon_spark.table.adopted_schema import columns_or_there
 from paimon_spark.table.format_table import format_schema
 from paimon_spark.table.new_schema import new_table_schema, undo_create
 from paimon_spark.table.paths import is_path_name
+from paimon_spark.table.schema_store import columns_or_there
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

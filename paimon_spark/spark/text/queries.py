@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
-    from paimon_spark.spec.view import View
+    from paimon_spark.spec.view_records import View
 
 
 _PATTERN_SIGNS = frozenset("()*+?|[]")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.spark.text.context import Context
-    from paimon_spark.spec.view import View
+    from paimon_spark.spec.view_records import View
 
 _DEEPEST: Final = 100
 """Views in views; as in Spark (`spark.sql.view.maxNestedViewDepth`)."""

@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from paimon_spark.spec.data_types import DataType
-from paimon_spark.spec.file_index.bitmap import BitmapReader
-from paimon_spark.spec.file_index.bloom_filter import BloomFilterReader
 from paimon_spark.spec.file_index.container import FileIndexPart, IndexDamageError, ReadBytes, Section
 from paimon_spark.spec.file_index.range_bitmap import BsiReader, RangeBitmapReader
+from paimon_spark.spec.file_index.value_indexes import BitmapReader, BloomFilterReader
 from paimon_spark.spec.file_index.values import Bound, bound_of, key_kind
 from paimon_spark.spec.file_index.writer import BITMAP, BLOOM_FILTER, BSI, supports
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fold

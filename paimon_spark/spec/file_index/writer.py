@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from paimon_spark.errors import OptionError
 from paimon_spark.options.option import parse_memory_size
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.file_index.bitmap import encode_bitmap_index
-from paimon_spark.spec.file_index.bloom_filter import BloomFilterWriter
 from paimon_spark.spec.file_index.range_bitmap import encode_bsi, encode_range_bitmap
+from paimon_spark.spec.file_index.value_indexes import BloomFilterWriter, encode_bitmap_index
 from paimon_spark.spec.file_index.values import (
     KeyCollector,
     KeyKind,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from paimon_spark.spec.file_locations import one_spelling
+from paimon_spark.spec.file_names import one_spelling
 from paimon_spark.spec.iceberg.manifests import V3
 from paimon_spark.spec.iceberg.metadata import COMMIT_IDENTITY, MAIN, IcebergMetadata, name_of, plain_schema
 from paimon_spark.spec.iceberg.types import Json

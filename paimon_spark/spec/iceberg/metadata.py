@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.file_locations import one_spelling
+from paimon_spark.spec.file_names import one_spelling
 from paimon_spark.spec.iceberg.manifests import FIRST_PARTITION_FIELD_ID, SPEC_ID, V3
 from paimon_spark.spec.iceberg.types import Json, highest_field_id, iceberg_schema
 from paimon_spark.spec.json_text import parse_json_object

@@ -21,8 +21,7 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.cast_values import map_distinct
 from paimon_spark.spec.casts import to_text
-from paimon_spark.spec.java_text import local_date_time_text
-from paimon_spark.spec.partition_path import partition_value_text
+from paimon_spark.spec.java_text import local_date_time_text, partition_value_text
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable

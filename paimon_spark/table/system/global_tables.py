@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.options import is_secret
 from paimon_spark.spec.data_types import BooleanType, DataField, DataType
-from paimon_spark.spec.java_text import epoch_millis
-from paimon_spark.spec.partition_path import partition_value_text
+from paimon_spark.spec.java_text import epoch_millis, partition_value_text
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.system.definition import LONG, STRING, Found, columns, required, table_of
 from paimon_spark.table.system.files import LiveFiles

@@ -58,7 +58,7 @@ from paimon_spark.spark.statements.table_statements import (
 )
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.sql_text import quoted_name, spark_literal
-from paimon_spark.spec.view import SPARK_DIALECT, ViewChange
+from paimon_spark.spec.view_records import SPARK_DIALECT, ViewChange
 from paimon_spark.table.catalog_views import alter_view, find_view
 from paimon_spark.table.format_table import FormatTable
 
