@@ -86,7 +86,7 @@ class Fsspec:
         return len(listed(self._store, self._store.protocol[0], f"{BUCKET}/{prefix}"))
 
     def delete(self, keys: Sequence[str]) -> None:
-        from paimon_spark.storage.deletes import delete_in_bulk
+        from paimon_spark.storage.tree_changes import delete_in_bulk
 
         assert not delete_in_bulk(self._store, [f"{BUCKET}/{key}" for key in keys])
 

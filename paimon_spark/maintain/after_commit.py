@@ -27,7 +27,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.maintain.expire.partitions import expire_partitions_if_due
 from paimon_spark.maintain.expire.snapshots import expire_after_commit, expire_changelogs, is_changelog_decoupled
-from paimon_spark.maintain.files.one_at_a_time import waiting_at_most
+from paimon_spark.maintain.files.lease import waiting_at_most
 from paimon_spark.maintain.refs.tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET

@@ -33,9 +33,8 @@ from paimon_spark.spec.file_names import (
     index_file_names,
 )
 from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, FileKind, IndexManifestEntry
-from paimon_spark.storage.blob_descriptor import LOCATION, rename, uris
+from paimon_spark.storage.blob_descriptor import LOCATION, ManagedBlobName, encode_references, rename, uris
 from paimon_spark.storage.blob_format import leaves, with_leaves
-from paimon_spark.storage.blob_references import ManagedBlobName, encode_references
 from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file

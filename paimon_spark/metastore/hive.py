@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import PaimonError, SchemaError, UnsupportedError
-from paimon_spark.metastore import hive_format_table, hive_view
-from paimon_spark.metastore import hive_table as record
-from paimon_spark.metastore.catalog_locks import LockOptions, option_value
+from paimon_spark.metastore import hive_records as record
 from paimon_spark.metastore.hive_client import (
     HEARTBEAT_SECONDS,
     HiveClient,
@@ -21,7 +19,7 @@ from paimon_spark.metastore.hive_client import (
     records,
     settings_of,
 )
-from paimon_spark.metastore.metastore import Found, Metastore, TableHome, view_gone
+from paimon_spark.metastore.metastore import Found, LockOptions, Metastore, TableHome, option_value, view_gone
 from paimon_spark.spec.schema import is_format_table, keeps_partitions, no_partition_catalog
 from paimon_spark.spec.view_records import View, ViewChange, changed_view
 
@@ -174,10 +172,10 @@ class HiveMetastore(Metastore):
         Tables that Hive or Spark made for themselves are shown where ``format-table.enabled`` is set. Java: by default.
         """
         is_shown = self.format_tables or self._is_own_format_table(found)
-        return hive_format_table.schema_of(found) if is_shown else None
+        return record.format_schema_of(found) if is_shown else None
 
     def _is_own_format_table(self, found: Any) -> bool:
-        return self.keeps_format_tables and hive_format_table.is_made_here(found)
+        return self.keeps_format_tables and record.is_made_here(found)
 
     def shows(self, found: Any) -> bool:
         """Whether a record is that of a table of the catalog."""
@@ -221,12 +219,12 @@ class HiveMetastore(Metastore):
     def view(self, database: str, view: str) -> View | None:
         """Look for a view; None where it is not there."""
         found = self.table(database, view)
-        return hive_view.view_of(found) if found is not None and record.is_view(found) else None
+        return record.view_of(found) if found is not None and record.is_view(found) else None
 
     def add_view(self, database: str, name: str, view: View) -> bool:
         """Add a view; False where another one, or a table, had the name first."""
         try:
-            self.client.call("create_table", hive_view.new_record(database, name, view, self.client.user))
+            self.client.call("create_table", record.new_view(database, name, view, self.client.user))
         except HiveRefusalError as error:
             if error.kind != _TAKEN:
                 raise
@@ -236,7 +234,7 @@ class HiveMetastore(Metastore):
     def replace_view(self, database: str, name: str, view: View) -> None:
         """Give a view that is there another definition, in one step."""
         found = self._view_record(database, name)
-        hive_view.fill(found, view)
+        record.fill_view(found, view)
         self.client.call("alter_table", database, name, found)
 
     def alter_view(self, database: str, name: str, changes: Sequence[ViewChange]) -> None:
@@ -252,7 +250,7 @@ class HiveMetastore(Metastore):
                     f"View {database}.{name} has no dialects: Hive's metastore keeps one query of a view. Change it by "
                     "ALTER VIEW … AS."
                 )
-        hive_view.fill(found, changed_view(hive_view.view_of(found), changes, name=f"{database}.{name}"))
+        record.fill_view(found, changed_view(record.view_of(found), changes, name=f"{database}.{name}"))
         self.client.call("alter_table", database, name, found)
 
     def _view_record(self, database: str, name: str) -> Any:
@@ -293,7 +291,7 @@ class HiveMetastore(Metastore):
         owner, in_parameters = self.client.user, self.in_parameters
         is_external = record.asks_for_external(schema.options, self.table_type)
         if is_format_table(schema):
-            return hive_format_table.new_table(
+            return record.new_format_table(
                 database, table, schema, path, owner=owner, is_external=is_external, in_parameters=in_parameters
             )
         return record.new_table(

@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
-from paimon_spark.metastore.catalog_locks import LockOptions
 from paimon_spark.metastore.hive_sasl import ENABLED, NEGOTIATION_SECONDS, HiveLoginError, KerberosLogin, SaslTransport
+from paimon_spark.metastore.metastore import LockOptions
 from paimon_spark.options.option import parse_duration
 from paimon_spark.storage.extras import pip_command
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.metastore.hive_client import HiveClient, HiveRefusalError, address_of, records, settings_of
-from paimon_spark.metastore.hive_table import column_record
+from paimon_spark.metastore.hive_records import column_record
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField

@@ -1,6 +1,6 @@
-"""What a catalog asks of its metastore, and what a table of one asks while it is written.
+"""What a catalog asks of its metastore, what a table of one asks while it is written, and the options of its locks.
 
-Java: ``AbstractCatalog`` and ``CatalogLock``.
+Java: ``AbstractCatalog`` (``lockEnabled``) and ``CatalogLock``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ import abc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError, SchemaError, TableBusyError, UnsupportedError
+from paimon_spark.options import find_option
+from paimon_spark.storage.directory_entries import NO_DIRECTORIES
+from paimon_spark.storage.store_options import FSSPEC_SCHEME, scheme_of
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -344,3 +348,46 @@ class LockedDirectory(TableHome):
 def view_gone(database: str, view: str) -> PaimonError:
     """The error for a view that another one has dropped meanwhile."""
     return PaimonError(f"View {database}.{view} is not in the catalog any more: it was dropped.")
+
+
+@dataclass(frozen=True)
+class LockOptions:
+    """Whether commits take the catalog's lock, and how long they wait for it."""
+
+    enabled: bool
+    longest_wait: timedelta
+    longest_sleep: timedelta
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> LockOptions:
+        """Read the options of a catalog.
+
+        Raises:
+            OptionError: one has a value that it cannot have.
+        """
+        enabled = option_value(options, "lock.enabled")
+        return LockOptions(
+            _is_object_store(options.get("warehouse", "")) if enabled is None else enabled,
+            option_value(options, "lock-acquire-timeout"),
+            option_value(options, "lock-check-max-sleep"),
+        )
+
+    def busy(self, lock: str) -> TableBusyError:
+        """Say that others held a lock for too long."""
+        return TableBusyError(
+            f"The lock {lock} of the catalog was held by others for {self.longest_wait.total_seconds():g} seconds "
+            "('lock-acquire-timeout'). Nothing was done; run it again."
+        )
+
+
+def option_value(options: Mapping[str, str], key: str) -> Any:
+    """The value of an option of a catalog, or its default."""
+    option = find_option(key)
+    assert option is not None, key
+    return option.parse(options[key]) if key in options else option.default
+
+
+def _is_object_store(warehouse: str) -> bool:
+    """Whether Java takes locks where `lock.enabled` is not set (``FileIO.isObjectStore``)."""
+    scheme = scheme_of(warehouse)
+    return FSSPEC_SCHEME.get(scheme, scheme) in NO_DIRECTORIES

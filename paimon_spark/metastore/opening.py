@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.metastore.catalog_locks import option_value
-from paimon_spark.metastore.metastore import LockedDirectory, Metastore, TableHome
+from paimon_spark.metastore.metastore import LockedDirectory, Metastore, TableHome, option_value
 from paimon_spark.metastore.rest_table import SCHEME, catalog_root
 from paimon_spark.options import reaching_options
 

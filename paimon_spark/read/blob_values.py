@@ -34,6 +34,7 @@ from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.file_names import MANAGED_BLOB_SUFFIX
 from paimon_spark.spec.predicate import Leaf, all_of, fields, split_and
 from paimon_spark.spec.special_fields import ROW_ID
+from paimon_spark.storage.arrow_layout import corrupt_as
 from paimon_spark.storage.blob_descriptor import (
     LOCATION,
     VIEW_TAIL,
@@ -44,7 +45,6 @@ from paimon_spark.storage.blob_descriptor import (
     warehouse_of,
 )
 from paimon_spark.storage.blob_format import leaf_bounds, leaves, portions, with_leaves
-from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
 from paimon_spark.storage.store_options import redact
 from paimon_spark.table.paths import is_plain_name, parse_table_path, plain_path

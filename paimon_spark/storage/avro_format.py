@@ -31,8 +31,8 @@ from paimon_spark.spec.avro_container import (
 from paimon_spark.spec.avro_walk import FIXED_BYTES, BlockWalk, Path, Positions
 from paimon_spark.spec.predicate import matching
 from paimon_spark.storage import arrow_layout
+from paimon_spark.storage.arrow_layout import ColumnPlan, corrupt_as
 from paimon_spark.storage.avro_encoding import Decoded, FileSchema, encode_rows, file_schema
-from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
 from paimon_spark.storage.data_file import (
     DataFileReader,
     FileResult,

@@ -28,9 +28,9 @@ from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.avro_walk import decode_longs
 from paimon_spark.spec.data_types import BlobType, DataField, holds_blobs
 from paimon_spark.spec.predicate import matching
+from paimon_spark.storage.arrow_layout import corrupt_as
 from paimon_spark.storage.avro_encoding import encode_longs
 from paimon_spark.storage.blob_descriptor import BlobInput, Longs, descriptor, descriptor_array
-from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import (
     DataFileReader,
     FileResult,

@@ -19,12 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.storage import deletes, local_files, silence, store_requests, unanswered, unused_settings
-from paimon_spark.storage.directory_markers import NO_DIRECTORIES, make_directory
+from paimon_spark.storage import local_files, silence, store_requests, tree_changes, unanswered
+from paimon_spark.storage.directory_entries import NO_DIRECTORIES, make_directory, status_of
+from paimon_spark.storage.directory_entries import FileStatus as FileStatus
 from paimon_spark.storage.exclusive_creation import UNSAFE_RENAME, create, not_exclusive
-from paimon_spark.storage.file_status import FileStatus as FileStatus
-from paimon_spark.storage.file_status import status_of
-from paimon_spark.storage.moves import Move
 from paimon_spark.storage.publisher import Publisher
 from paimon_spark.storage.read_ahead import Fetch
 from paimon_spark.storage.session_stores import SessionStore, with_session
@@ -33,6 +31,7 @@ from paimon_spark.storage.store_opening import open_store
 from paimon_spark.storage.store_options import (
     FSSPEC_SCHEME,
     address_of,
+    check_default_store,
     fsspec_options,
     is_true,
     redact,
@@ -41,6 +40,7 @@ from paimon_spark.storage.store_options import (
     store_options,
 )
 from paimon_spark.storage.store_requests import KEPT, is_unique
+from paimon_spark.storage.tree_changes import Move
 
 
 class FileIO(abc.ABC):
@@ -84,7 +84,7 @@ class FileIO(abc.ABC):
         """
         scheme, kept = scheme_of(path), store_options(options or {})
         if scheme in ("", "file"):
-            unused_settings.check_default_store({} if scheme else kept)
+            check_default_store({} if scheme else kept)
             return LocalFileIO(is_true(kept, UNSAFE_RENAME))
         known = FSSPEC_SCHEME.get(scheme, scheme)
         session = with_session(known, path, fsspec_options(known, path, kept))
@@ -198,7 +198,7 @@ class FileIO(abc.ABC):
         Returns:
             Those that could not be deleted.
         """
-        return deletes.each(self.delete_quietly, paths, threads or self.threads)
+        return tree_changes.each(self.delete_quietly, paths, threads or self.threads)
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; return whether it was (stores without directories leave it)."""
@@ -489,7 +489,7 @@ class FsspecFileIO(FileIO):
 
     @named
     def mkdirs(self, path: str) -> None:
-        """Make a directory; where the store has none, an object stands for it (`directory_markers`)."""
+        """Make a directory; where the store has none, an object stands for it (`directory_entries`)."""
         make_directory(self.filesystem(path), self.scheme, self._key(path))
 
     @named
@@ -499,7 +499,7 @@ class FsspecFileIO(FileIO):
 
     @named
     def finish_rename(self, source: str, target: str) -> bool:
-        """Finish a move that copies (`moves`)."""
+        """Finish a move that copies (`tree_changes`)."""
         return self._move(source, target).finish()
 
     def _move(self, source: str, target: str) -> Move:
@@ -509,21 +509,21 @@ class FsspecFileIO(FileIO):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring what the store says."""
         KEPT.drop_below(self, path) if recursive else KEPT.drop(self, [path])
-        return deletes.quietly(lambda: self._to_delete(path), self.scheme, recursive=recursive)
+        return tree_changes.quietly(lambda: self._to_delete(path), self.scheme, recursive=recursive)
 
     def delete_empty_tree(self, path: str) -> bool:
-        """Delete directories without files, or the objects that stand for them (`directory_markers`)."""
+        """Delete directories without files, or the objects that stand for them (`directory_entries`)."""
         KEPT.drop_below(self, path)
-        return deletes.empty_tree(lambda: self._to_delete(path), self.scheme)
+        return tree_changes.empty_tree(lambda: self._to_delete(path), self.scheme)
 
     def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many objects: hundreds with one request where the store can, else several at once."""
         KEPT.drop(self, paths)
-        if self.scheme in deletes.BULK and len(paths) > 1 and threads != 1:
+        if self.scheme in tree_changes.BULK and len(paths) > 1 and threads != 1:
             keys = [self._key(path) for path in paths]
-            left = deletes.delete_in_bulk(self._to_delete(paths[0])[0], keys)
+            left = tree_changes.delete_in_bulk(self._to_delete(paths[0])[0], keys)
             paths = [paths[position] for position in left]
-        return deletes.each(self.delete_quietly, paths, threads or self.threads)
+        return tree_changes.each(self.delete_quietly, paths, threads or self.threads)
 
     def check_deletes(self, path: str) -> None:
         """Refuse to go on where the store does not answer what deletes (`silence`)."""

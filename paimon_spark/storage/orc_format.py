@@ -21,8 +21,8 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate_stats import prune_stats
-from paimon_spark.storage import arrow_layout, parquet_schema
-from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
+from paimon_spark.storage import arrow_layout, parquet_columns
+from paimon_spark.storage.arrow_layout import ColumnPlan, corrupt_as, each_as_corrupt
 from paimon_spark.storage.data_file import (
     DataFileReader,
     FileResult,
@@ -247,7 +247,7 @@ class OrcWriter(StoreFileWriter):
         for field in fields:
             _check_type(field.type, field.name)
         self._logical = to_arrow_schema(fields)
-        physical = parquet_schema.physical_schema(fields, id_key=_ID_ATTRIBUTE)
+        physical = parquet_columns.physical_schema(fields, id_key=_ID_ATTRIBUTE)
         self._physical = pa.schema([field.with_type(_without_time(field.type)) for field in physical])
         self._target = new.file_io.open_output(new.path)
         self._writer = orc.ORCWriter(

@@ -38,7 +38,7 @@ class OssFiles(_Any):  # type: ignore[misc]
 
     protocol = "oss"
     reads_in_threads = True
-    """Its client can only wait (`sized_object.fetch`)."""
+    """Its client can only wait (`read_ahead.fetch`)."""
     serves_all_threads = True
     """Its client keeps a pool of connections, which threads may share."""
     hurried = False

@@ -24,8 +24,8 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema
 from paimon_spark.spec.predicate_stats import prune_stats
-from paimon_spark.storage import arrow_layout, parquet_schema
-from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
+from paimon_spark.storage import arrow_layout, parquet_columns
+from paimon_spark.storage.arrow_layout import ColumnPlan, corrupt_as, each_as_corrupt
 from paimon_spark.storage.data_file import (
     ColumnStats,
     DataFileReader,
@@ -35,11 +35,17 @@ from paimon_spark.storage.data_file import (
     StoreFileWriter,
     Wanted,
 )
-from paimon_spark.storage.parquet_dictionary import dictionary_coded, dictionary_columns
-from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
+from paimon_spark.storage.parquet_columns import dictionary_coded, dictionary_columns
+from paimon_spark.storage.parquet_footer import (
+    FooterSink,
+    chunks_in_order,
+    decoded_bytes,
+    group_batches,
+    metadata_with_int96_as_bytes,
+    stream_buffer,
+)
 from paimon_spark.storage.parquet_pages import PageReader
-from paimon_spark.storage.parquet_sizes import chunks_in_order, decoded_bytes, group_batches, stream_buffer
-from paimon_spark.storage.sized_object import SizedFile
+from paimon_spark.storage.read_ahead import SizedFile
 
 _MOST_ROWS: Final = 1 << 20
 """Rows of a row group at most, whatever an option says: they wait in memory until it is full."""
@@ -151,7 +157,7 @@ class ParquetReader(DataFileReader):
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), wanted.batch_rows)
             return
-        held, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, wanted.fields)
+        held, leaves = parquet_columns.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, wanted.fields)
         if leaves != plan.sources:
             plan = ColumnPlan.of(held, wanted.fields, self.path, dictionaries=kept)
         asked = frozenset() if wanted.predicate is None else predicates.fields(wanted.predicate)
@@ -293,9 +299,9 @@ class ParquetWriter(StoreFileWriter):
     def __init__(self, new: NewFile) -> None:
         super().__init__(new)
         fields = self._fields = tuple(new.fields)
-        self._int96 = parquet_schema.has_int96(fields)
+        self._int96 = parquet_columns.has_int96(fields)
         self._logical = to_arrow_schema(fields)
-        self._physical = parquet_schema.physical_schema(fields, id_key=_FIELD_ID, int96=self._int96)
+        self._physical = parquet_columns.physical_schema(fields, id_key=_FIELD_ID, int96=self._int96)
         self._settings = ParquetSettings(new.compression, new.zstd_level, new.options)
         self._block_bytes = self._settings.block_bytes
         self._max_rows = self._settings.max_rows
@@ -336,8 +342,8 @@ class ParquetWriter(StoreFileWriter):
             writer = self._writer or self._open(self._physical.empty_table())
             self._sink.hold()
             writer.close()
-            timestamps = parquet_schema.timestamp_columns(self._fields) if self._int96 else {}
-            self._sink.release(parquet_schema.MESSAGE_NAME, timestamps)
+            timestamps = parquet_columns.timestamp_columns(self._fields) if self._int96 else {}
+            self._sink.release(parquet_columns.MESSAGE_NAME, timestamps)
         except BaseException:
             self.abort()
             raise

@@ -38,10 +38,11 @@ from paimon_spark.storage.parquet_footer import (
     Struct,
     TypedList,
     decode,
+    decoded_bytes,
+    decoded_footer,
     encode,
 )
-from paimon_spark.storage.parquet_sizes import decoded_bytes, decoded_footer
-from paimon_spark.storage.sized_object import SizedFile
+from paimon_spark.storage.read_ahead import SizedFile
 from paimon_spark.storage.store_options import redact
 
 _MAGIC: Final = b"PAR1"

@@ -6,20 +6,51 @@ named in an error.
 
 botocore sends a request again until an answer begins. What comes after is s3fs's to read, which does not try again: all
 of botocore's attempts would be made five times over (`store_opening`).
+
+Secrets that botocore would write into logs at level DEBUG are taken out of its texts. It logs each request with its
+headers, a session token among them, and the answers of Amazon's token service with the keys that it gives for a role.
+Azure's, Google's and Alibaba's packages log none.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options.option import parse_duration
 from paimon_spark.storage import web_pages
-from paimon_spark.storage.quiet_logs import clean_botocore
+
+_TELLING: Final = ("auth", "endpoint", "parsers", "hooks", "utils", "credentials", "tokens", "httpsession")
+"""Modules of botocore that log requests, answers or what these hold."""
+_SECRETS: Final = re.compile(
+    r"(x-amz-security-token['\"]?\s*[:=]\s*b?['\"]?"
+    r"|(?:SecretAccessKey|SessionToken|WebIdentityToken|AccessToken|Token)(?:>|['\"]\s*:\s*b?['\"]))"
+    r"[^\s'\"<,&]+",
+    re.IGNORECASE,
+)
+"""The name of a header or a field, and its value."""
+
+
+def clean_botocore() -> None:
+    """Let no log of botocore hold a secret, from now on."""
+    for package in ("botocore", "aiobotocore"):
+        for name in _TELLING:
+            logging.getLogger(f"{package}.{name}").addFilter(_cleaned)  # once: a logger has the same filter only once
+
+
+def _cleaned(record: logging.LogRecord) -> bool:
+    text = record.getMessage()
+    cleaned = _SECRETS.sub(r"\1***", text)
+    if cleaned != text:
+        record.msg, record.args = cleaned, ()
+    return True
+
 
 CREDENTIALS: Final = frozenset({"key", "secret", "token", "anon", "profile", "assumed_role", "session"})
 """Arguments of s3fs that say who asks; `assumed_role` is ours."""

@@ -21,10 +21,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 
-from paimon_spark.storage.directory_markers import NO_DIRECTORIES
-from paimon_spark.storage.file_status import FileStatus
-from paimon_spark.storage.read_ahead import Fetch
-from paimon_spark.storage.sized_object import FETCHED, SIZED, NamedFetch, SizedFile, SizedObject, can_fetch, fetch
+from paimon_spark.storage.directory_entries import NO_DIRECTORIES, FileStatus
+from paimon_spark.storage.read_ahead import FETCHED, SIZED, Fetch, NamedFetch, SizedFile, SizedObject, can_fetch, fetch
 from paimon_spark.storage.store_errors import NamedErrorsFile
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

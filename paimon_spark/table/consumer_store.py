@@ -17,8 +17,8 @@ from paimon_spark.spec.sql_text import NamePatterns
 from paimon_spark.table.paths import LONGEST_FILE_PART, is_plain_name, why_no_new_name
 
 if TYPE_CHECKING:
+    from paimon_spark.storage.directory_entries import FileStatus
     from paimon_spark.storage.file_io import FileIO
-    from paimon_spark.storage.file_status import FileStatus
     from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
 

@@ -20,9 +20,15 @@ import pyarrow.compute as pc
 from paimon_spark.spec.data_types import BlobType, DataField
 from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, MANAGED_BLOB_SUFFIX
 from paimon_spark.spec.special_fields import VALUE_KIND, is_retract
-from paimon_spark.storage.blob_descriptor import LOCATION, BlobInput, descriptor_array, uris
+from paimon_spark.storage.blob_descriptor import (
+    LOCATION,
+    BlobInput,
+    ManagedBlobName,
+    descriptor_array,
+    encode_references,
+    uris,
+)
 from paimon_spark.storage.blob_format import AROUND, HEAD, BlobWriter, leaves, with_leaves
-from paimon_spark.storage.blob_references import ManagedBlobName, encode_references
 from paimon_spark.storage.data_file import NewFile
 from paimon_spark.write.bucket_writer import BucketWriter
 

@@ -12,11 +12,11 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import PaimonError
+from paimon_spark.maintain.files import lease
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
 from paimon_spark.read.split_read import read_split
-from paimon_spark.storage import lease
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message

@@ -18,14 +18,12 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError, TableBusyError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
-from paimon_spark.maintain.files import one_at_a_time
-from paimon_spark.maintain.files.one_at_a_time import waiting_at_most
+from paimon_spark.maintain.files import lease as lease_module
+from paimon_spark.maintain.files.lease import PREFIX, lease, waiting_at_most
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback import rollback_to_as_latest
-from paimon_spark.storage import lease as lease_module
 from paimon_spark.storage.file_io import LocalFileIO
-from paimon_spark.storage.lease import PREFIX, lease
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files
@@ -164,7 +162,7 @@ def test_a_wait_ends_with_the_work_of_the_other(table: FileStoreTable, monkeypat
     tags.create_tag(table, "new")
     assert len(waited) == 3
     assert "new" in table.tags.names()
-    assert one_at_a_time._HELD.places == set()
+    assert lease_module._HELD.places == set()
 
 
 class _Elsewhere(LocalFileIO):
@@ -176,7 +174,7 @@ class _Elsewhere(LocalFileIO):
 
 
 def test_a_lease_of_one_path_in_another_store_is_another_one(table: FileStoreTable) -> None:
-    with one_at_a_time._alone(table, "work"), waiting_at_most(0):
+    with lease_module._alone(table, "work"), waiting_at_most(0):
         tags.create_tag(table, "new")
         with pytest.raises(TableBusyError, match="work"):
             tags.create_tag(replace(table, file_io=_Elsewhere()), "other")
@@ -202,6 +200,6 @@ def test_a_tag_that_is_made_while_another_expires_its_snapshot(table: FileStoreT
 
 
 def test_a_tag_without_rivals_takes_no_lease(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_spark.maintain.files.one_at_a_time.lease", None)
+    monkeypatch.setattr("paimon_spark.maintain.files.lease.lease", None)
     tags.create_tag(table, "new", snapshot_id=2)
     assert table.tags.get("new").snapshot.id == 2

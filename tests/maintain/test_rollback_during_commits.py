@@ -12,9 +12,9 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitError, CorruptTableError, SnapshotNotFoundError
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.files import lease
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.storage import lease
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.table import FileStoreTable, load_table

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import absent
 from paimon_spark.errors import CorruptTableError, PaimonError, SchemaError, TableNotFoundError, UnsupportedError
-from paimon_spark.metastore.hive_table import paimon_type
+from paimon_spark.metastore.hive_records import paimon_type
 from paimon_spark.spec.data_types import DataField, DecimalType, IntType, VarCharType
 from paimon_spark.spec.view_records import View, ViewChange, changed_view, new_view
 from paimon_spark.table.catalog_views import (

@@ -11,7 +11,7 @@ import pytest
 
 from paimon_spark.arrow.table import create_table, open_table
 from paimon_spark.errors import CommitError, OptionError, PaimonError, SchemaError, TableBusyError, TableNotFoundError
-from paimon_spark.metastore.database import parse_address
+from paimon_spark.metastore.jdbc import parse_address
 from paimon_spark.options import reaching_options
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import LocalFileIO

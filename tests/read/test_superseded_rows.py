@@ -180,8 +180,7 @@ def test_what_was_found_of_files_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.fixture
 def far_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[FileStoreTable, FarDisk]:
     """Four buckets of four overlapping files each, none of which comes whole."""
-    for module in ("read_ahead", "sized_object"):
-        monkeypatch.setattr(f"paimon_spark.storage.{module}.SMALL_FILE_BYTES", 1 << 10)
+    monkeypatch.setattr("paimon_spark.storage.read_ahead.SMALL_FILE_BYTES", 1 << 10)
     fields = [DataField(0, "k", IntType(nullable=False)), DataField(1, "v", parse_type("STRING"))]
     options = {"bucket": "4", "write-only": "true"}
     table = create_table(str(tmp_path / "t"), create_schema(fields, ("k",), (), options, None))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.storage import deletes, local_files
+from paimon_spark.storage import local_files, tree_changes
 from paimon_spark.storage.extras import pip_command
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO, LocalFileIO
 from paimon_spark.storage.store_errors import translated
@@ -132,7 +132,7 @@ class _BulkStore:
 def test_deletes_in_bulk() -> None:
     keys = [f"b/data-{n}" for n in range(2500)]
     store = _BulkStore(keys)
-    assert deletes.delete_in_bulk(store, keys) == []
+    assert tree_changes.delete_in_bulk(store, keys) == []
     assert (store.requests, store.keys) == ([1000, 1000, 500], set())
 
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_deleted_in_bulk_is_left_to_be_deleted_singly() -> None:
     keys = [f"b/data-{n}" for n in range(2500)]
     store = _BulkStore(keys)
     with_missing = [*keys[:1500], "b/missing", *keys[1500:2100], "b/pattern-*", *keys[2101:]]
-    left = deletes.delete_in_bulk(store, with_missing)
+    left = tree_changes.delete_in_bulk(store, with_missing)
     assert left == list(range(1000, len(with_missing)))
     assert store.requests == [1000, 1000], "the patterns' part is not even tried"
     assert {with_missing[location] for location in left} >= store.keys - {keys[2100]}

@@ -19,7 +19,7 @@ from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
 from paimon_spark.maintain.refs.branches import create_branch, rename_branch
 from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage import moves
+from paimon_spark.storage import tree_changes
 from paimon_spark.storage.azure import AzureFiles
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import check_sizes
@@ -201,13 +201,13 @@ def test_objects_of_directories_go_with_a_move(server: StoreServer, file_io: Fil
 def test_a_commit_during_a_move_stops_it(server: StoreServer, file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("schema/schema-0", "snapshot/snapshot-1"):
         file_io.write_bytes(f"{server.root}/old/{name}", name.encode())
-    copy = moves.Move._copy
+    copy = tree_changes.Move._copy
 
     def meanwhile(*given: Any) -> None:
         copy(*given)
         file_io.write_bytes(f"{server.root}/old/snapshot/snapshot-2", b"2", overwrite=True)
 
-    monkeypatch.setattr(moves.Move, "_copy", meanwhile)
+    monkeypatch.setattr(tree_changes.Move, "_copy", meanwhile)
     with pytest.raises(PaimonError, match="was changed by another job while it was copied"):
         file_io.rename(f"{server.root}/old", f"{server.root}/new")
     assert names(file_io, server.root) == ["old"]

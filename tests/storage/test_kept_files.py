@@ -11,8 +11,8 @@ from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.maintain.refs.tags import create_tag, replace_tag
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.storage.directory_entries import FileStatus, status_of
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.file_status import FileStatus, status_of
 from paimon_spark.storage.store_requests import KEPT, KeptFiles
 from paimon_spark.table import snapshot_store
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog

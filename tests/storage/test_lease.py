@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.storage import lease
+from paimon_spark.maintain.files import lease
+from paimon_spark.maintain.files.lease import PREFIX, LeaseHeldError
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.lease import PREFIX, LeaseHeldError
 from tests.support.faults import FaultyFileIO
 
 
@@ -105,7 +105,8 @@ def test_the_lease_of_a_process_that_ended_is_taken_at_once(directory: str, cloc
     if not lease._machine():
         pytest.skip("only Linux tells which machine this is")
     program = (
-        "import os, sys; from paimon_spark.storage import lease; from paimon_spark.storage.file_io import FileIO\n"
+        "import os, sys\n"
+        "from paimon_spark.maintain.files import lease; from paimon_spark.storage.file_io import FileIO\n"
         "with lease.lease(FileIO.for_path(sys.argv[1]), sys.argv[1], 'an expiry', wait_seconds=0): os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", program, directory], check=False).returncode == 9

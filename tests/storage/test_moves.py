@@ -11,8 +11,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.storage.directory_markers import make_directory
-from paimon_spark.storage.moves import Move
+from paimon_spark.storage.directory_entries import make_directory
+from paimon_spark.storage.tree_changes import Move
 
 OLD, NEW = "/wh/old", "/wh/new"
 FILES = {

@@ -11,7 +11,7 @@ from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
-from paimon_spark.storage.parquet_dictionary import LEAST_ROWS, dictionary_columns, distinct_values
+from paimon_spark.storage.parquet_columns import LEAST_ROWS, dictionary_columns, distinct_values
 
 ROWS = 200_000
 LIMIT = 1 << 20

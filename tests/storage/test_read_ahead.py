@@ -20,10 +20,9 @@ from fsspec.asyn import AsyncFileSystem
 from paimon_spark.errors import CorruptTableError, StorageDeniedError, StorageError
 from paimon_spark.spec.data_types import BigIntType, DataField
 from paimon_spark.storage.file_io import FileIO, LocalFileIO
+from paimon_spark.storage.parquet_footer import chunks_in_order
 from paimon_spark.storage.parquet_format import ParquetReader
-from paimon_spark.storage.parquet_sizes import chunks_in_order
-from paimon_spark.storage.read_ahead import REQUESTS_AT_ONCE, FilesAhead, RangesAhead
-from paimon_spark.storage.sized_object import NamedFetch
+from paimon_spark.storage.read_ahead import REQUESTS_AT_ONCE, FilesAhead, NamedFetch, RangesAhead
 from paimon_spark.storage.store_requests import open_object
 from tests.support.seeds import chance
 from tests.support.store_servers import store_server

@@ -12,7 +12,7 @@ from paimon_spark.errors import CorruptTableError, PaimonError, TableNotFoundErr
 from paimon_spark.maintain.refs.branches import create_branch, rename_branch
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage import moves
+from paimon_spark.storage import tree_changes
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO
 from paimon_spark.storage.formats import check_sizes
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
@@ -119,14 +119,14 @@ def test_objects_that_stand_for_directories_go_with_a_move(server: S3Server, fil
 
 def test_a_move_that_fails_leaves_the_old_table(file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(file_io)
-    check = moves.Move._check
+    check = tree_changes.Move._check
 
-    def failing(move: moves.Move, before: Any) -> None:
+    def failing(move: tree_changes.Move, before: Any) -> None:
         check(move, before)
         assert not file_io.list_names(f"{ROOT}/new/schema")  # last: without it nothing is a table
         raise OSError("the store is gone")
 
-    monkeypatch.setattr(moves.Move, "_check", failing)
+    monkeypatch.setattr(tree_changes.Move, "_check", failing)
     with pytest.raises(OSError, match="the store is gone"):
         file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
     assert names(file_io, ROOT) == ["old"]
@@ -135,13 +135,13 @@ def test_a_move_that_fails_leaves_the_old_table(file_io: FileIO, monkeypatch: py
 
 def test_a_commit_during_a_move_stops_it(file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(file_io)
-    copy = moves.Move._copy
+    copy = tree_changes.Move._copy
 
     def meanwhile(*given: Any) -> None:
         copy(*given)
         file_io.write_bytes(f"{ROOT}/old/snapshot/snapshot-2", b"2", overwrite=True)
 
-    monkeypatch.setattr(moves.Move, "_copy", meanwhile)
+    monkeypatch.setattr(tree_changes.Move, "_copy", meanwhile)
     with pytest.raises(PaimonError, match="was changed by another job while it was copied"):
         file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
     assert names(file_io, ROOT) == ["old"]
@@ -165,14 +165,14 @@ def test_a_rename_that_was_stopped_is_finished_by_the_next(
         raise Stopped
 
     with monkeypatch.context() as patch:
-        patch.setattr(moves.Move, step, stopped)
+        patch.setattr(tree_changes.Move, step, stopped)
         with pytest.raises(Stopped):
             rename_branch(table, "b", "c")
         assert table.branches.names() == ["b", "c"]
     rename_branch(table, "b", "c")
     assert table.branches.names() == ["c"]
     with monkeypatch.context() as patch:
-        patch.setattr(moves.Move, step, stopped)
+        patch.setattr(tree_changes.Move, step, stopped)
         with pytest.raises(Stopped):
             catalog.rename_table("d", "old", "d", "new")
     assert catalog.tables("d") == (["new", "old"] if step == "_clear" else ["new"])

@@ -3,7 +3,6 @@ import logging
 import pytest
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.storage import unused_settings
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO
 from paimon_spark.storage.store_options import (
     fsspec_options,
@@ -225,7 +224,7 @@ def test_hadoop_settings_that_change_what_is_stored_or_asked_are_refused(key: st
 def test_hadoop_settings_without_an_equal_are_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(unused_settings, "_logged", set())
+    monkeypatch.setattr("paimon_spark.storage.store_options._logged", set())
     given = {
         "fs.s3a.threads.max": "9",
         "fs.s3a.access.key": "a",

@@ -12,7 +12,7 @@ import pytest
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.type_parser import parse_type
-from paimon_spark.storage.parquet_sizes import decoded_bytes
+from paimon_spark.storage.parquet_footer import decoded_bytes
 from tests.support.data_files import read_file, write_file
 
 WIDE = [DataField(i, f"c{i}", parse_type(("INT", "STRING", "DECIMAL(10, 2)")[i % 3])) for i in range(300)]

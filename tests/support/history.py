@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from paimon_spark.maintain.files import lease
 from paimon_spark.read.split_read import read_split
-from paimon_spark.storage import lease
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.plans import plan_of
 

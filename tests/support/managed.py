@@ -14,7 +14,7 @@ from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, IntType, MapType, VarCharType
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.storage.blob_references import ManagedBlobName, decode_references
+from paimon_spark.storage.blob_descriptor import ManagedBlobName, decode_references
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.plan import plan_write

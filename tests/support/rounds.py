@@ -14,8 +14,7 @@ import pyarrow as pa
 from fsspec.asyn import AsyncFileSystem
 
 from paimon_spark.storage.file_io import LocalFileIO
-from paimon_spark.storage.read_ahead import Fetch
-from paimon_spark.storage.sized_object import fetch
+from paimon_spark.storage.read_ahead import Fetch, fetch
 from paimon_spark.storage.store_requests import open_object
 
 _QUIET_SECONDS = 0.1

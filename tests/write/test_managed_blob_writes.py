@@ -17,8 +17,8 @@ from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.spec.data_types import BlobType, DataField, IntType, RowType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
+from paimon_spark.storage.blob_descriptor import ManagedBlobName, decode_references, encode_references
 from paimon_spark.storage.blob_format import BlobReader
-from paimon_spark.storage.blob_references import ManagedBlobName, decode_references, encode_references
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import load_table
 from tests.support.managed import (

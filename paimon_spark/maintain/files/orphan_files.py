@@ -37,7 +37,7 @@ from paimon_spark.spec.file_names import (
     SNAPSHOT_PREFIX,
 )
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.storage.blob_references import decode_references
+from paimon_spark.storage.blob_descriptor import decode_references
 from paimon_spark.storage.confinement import why_not_own
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.paths import MAIN_BRANCH

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.iceberg_metadata import refresh_iceberg
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.files.lease import one_at_a_time, others_at_work
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
-from paimon_spark.maintain.files.one_at_a_time import one_at_a_time, others_at_work
 from paimon_spark.options import OPTIONS, Stage, refuse
 from paimon_spark.spec.file_names import SNAPSHOT_PREFIX
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID

@@ -1,4 +1,9 @@
-"""Records of a Hive metastore for Paimon tables, as Java's ``HiveCatalog`` makes and reads them."""
+"""Records of a Hive metastore, as Java's ``HiveCatalog`` makes and reads them: of tables, views, tables of plain files.
+
+A table of plain files is what its record alone says: no schema file lies in its directory. Tables that Hive or Spark
+made can be read as format tables, too, where their SerDe is one of a format that Paimon knows (Java:
+``HiveTableUtils.tryToFormatSchema``).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,27 @@ import copy
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.metastore.hive_client import records
 from paimon_spark.spec import data_types as types
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.java_text import escape_path_name
-from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.schema import (
+    CSV_DELIMITERS,
+    FILE_FORMAT,
+    FORMAT_TABLE,
+    TYPE,
+    TableSchema,
+    assign_field_ids,
+    create_schema,
+    is_format_table,
+)
 from paimon_spark.spec.type_parser import parse_type_sql
+from paimon_spark.spec.view_records import View
 
 _INPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
@@ -308,3 +326,168 @@ def _short(comment: str | None) -> str | None:
         return None
     text = comment.replace("\n", " ").replace("\r", " ")
     return text if len(text) <= _LONGEST_COMMENT else f"{text[: _LONGEST_COMMENT - len(_CUT)]}{_CUT}"
+
+
+_KEYS_OF_HIVE: Final = ("transient_lastDdlTime", "last_modified_time", "last_modified_by")
+"""Parameters that the metastore writes itself."""
+
+
+def new_view(database: str, name: str, view: View, owner: str) -> Any:
+    """The record of a new view. Java: ``HiveCatalog.createView``."""
+    hive, now = records(), int(time.time())
+    made = hive.Table(
+        tableName=name,
+        dbName=database,
+        owner=owner,
+        createTime=now,
+        lastAccessTime=0,
+        retention=0,
+        partitionKeys=[],
+        parameters={},
+        tableType="VIRTUAL_VIEW",
+        sd=hive.StorageDescriptor(
+            compressed=False,
+            numBuckets=-1,
+            storedAsSubDirectories=False,
+            serdeInfo=hive.SerDeInfo(parameters={"serialization.format": "1"}),
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
+        ),
+    )
+    fill_view(made, view)
+    return made
+
+
+def fill_view(found: Any, view: View) -> None:
+    """Write query, columns, options and comment."""
+    kept = {key: text for key, text in (found.parameters or {}).items() if key in _KEYS_OF_HIVE}
+    found.parameters = {**kept, **view.options, **({} if view.comment is None else {_COMMENT: view.comment})}
+    found.viewOriginalText = found.viewExpandedText = view.spark_query
+    found.sd.cols = [column_record(field) for field in view.fields]
+
+
+def view_of(found: Any) -> View:
+    """Read the record of a view. Java: ``HiveCatalog.getView``."""
+    options = {key: text for key, text in (found.parameters or {}).items() if key not in _KEYS_OF_HIVE}
+    comment = options.pop(_COMMENT, None)
+    fields = [types.DataField(0, each.name, paimon_type(each.type), each.comment) for each in found.sd.cols or ()]
+    return View(assign_field_ids(fields)[0], found.viewExpandedText or "", {}, comment, options)
+
+
+_KIND: Final = "table_type"
+_FIELD_DELIMITER: Final = "field.delim"
+"""Parameter of the SerDe."""
+_HIVE_DELIMITER: Final = "\u0001"
+"""What stands between fields where a SerDe says nothing."""
+_NO_OPTIONS: Final = frozenset(
+    {
+        *(_KIND, "EXTERNAL", *TRANSLATED, "comment", "COLUMN_STATS_ACCURATE"),
+        *("transient_lastDdlTime", "last_modified_time", "last_modified_by"),
+        *("numFiles", "numRows", "numPartitions", "totalSize", "rawDataSize", "bucketing_version"),
+    }
+)
+"""Parameters that the metastore keeps for itself. Java: shows them as options."""
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """The classes by which Hive reads and writes the files of a format."""
+
+    serde: str
+    input_format: str
+    output_format: str
+
+
+_HIVE_CLASSES: Final = "org.apache.hadoop.hive.ql.io"
+_ORC: Final = f"{_HIVE_CLASSES}.orc"
+_TEXT: Final = _Classes(
+    "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+    "org.apache.hadoop.mapred.TextInputFormat",
+    f"{_HIVE_CLASSES}.HiveIgnoreKeyTextOutputFormat",
+)
+_CLASSES: Final[Mapping[str, _Classes]] = MappingProxyType(
+    {
+        "csv": _TEXT,
+        "text": _TEXT,
+        "json": _Classes("org.apache.hive.hcatalog.data.JsonSerDe", _TEXT.input_format, _TEXT.output_format),
+        "parquet": _Classes(
+            f"{_HIVE_CLASSES}.parquet.serde.ParquetHiveSerDe",
+            f"{_HIVE_CLASSES}.parquet.MapredParquetInputFormat",
+            f"{_HIVE_CLASSES}.parquet.MapredParquetOutputFormat",
+        ),
+        "orc": _Classes(f"{_ORC}.OrcSerde", f"{_ORC}.OrcInputFormat", f"{_ORC}.OrcOutputFormat"),
+    }
+)
+
+
+def new_format_table(
+    database: str,
+    table: str,
+    schema: TableSchema,
+    location: str,
+    *,
+    owner: str,
+    is_external: bool,
+    in_parameters: bool,
+) -> Any:
+    """The record of a new table. Java: ``HiveCatalog.createHiveFormatTable``."""
+    name = schema.options[FILE_FORMAT]
+    classes = _CLASSES[name]
+    kept = {**schema.options, _KIND: name.upper(), FILE_FORMAT: name, TYPE: FORMAT_TABLE}
+    found = bare_table(database, table, kept, owner=owner, is_external=is_external)
+    own = {key.lower(): text for key, text in schema.options.items()}
+    delimiter = next((own[key] for key in CSV_DELIMITERS if key in own), ",")  # Java: the first of the names alone
+    serde = {_FIELD_DELIMITER: delimiter} if name == "csv" else {}
+    found.sd.inputFormat, found.sd.outputFormat = classes.input_format, classes.output_format
+    found.sd.serdeInfo = records().SerDeInfo(parameters=serde, serializationLib=classes.serde)
+    set_columns(found, schema, schema.partition_keys)
+    set_location(found, location, in_parameters=in_parameters)
+    return found
+
+
+def is_made_here(found: Any) -> bool:
+    """Whether a record was made for a format table by Paimon, and not for a table of Hive's or Spark's own."""
+    return str((found.parameters or {}).get(TYPE, "")).strip().lower() == FORMAT_TABLE
+
+
+def format_schema_of(found: Any) -> TableSchema | None:
+    """The schema of a table of plain files; None for any other record. Java: ``HiveTableUtils.tryToFormatSchema``."""
+    name = None if is_paimon(found) or is_view(found) else _format_of(found)
+    if name is None:
+        return None
+    parameters = found.parameters or {}
+    options = {key: text for key, text in parameters.items() if key not in _NO_OPTIONS}
+    if name == "csv":
+        options[CSV_DELIMITERS[0]] = (found.sd.serdeInfo.parameters or {}).get(_FIELD_DELIMITER, _HIVE_DELIMITER)
+    options |= {TYPE: FORMAT_TABLE, FILE_FORMAT: name}
+    keys = [each.name for each in found.partitionKeys or ()]
+    try:
+        fields = [
+            DataField(at, each.name, paimon_type(each.type), each.comment)
+            for at, each in enumerate([*(found.sd.cols or ()), *(found.partitionKeys or ())])
+        ]
+        schema = create_schema(
+            fields, [], keys, options, parameters.get("comment"), time_millis=found.createTime * 1000
+        )
+    except PaimonError:  # a type of Hive's that Paimon has none for
+        return None
+    return schema if is_format_table(schema) else None
+
+
+def _format_of(found: Any) -> str | None:
+    sd = found.sd
+    if sd is None or sd.serdeInfo is None:
+        return None
+    if str((found.parameters or {}).get("transactional", "")).strip().lower() == "true":
+        return None  # Java: shows it, and reads deleted rows, for its files are not all there is
+    serde, inputs = (sd.serdeInfo.serializationLib or "").lower(), sd.inputFormat or ""
+    if "parquet" in serde:
+        return "parquet"
+    if "orc" in serde:
+        return "orc"
+    if "Text" not in inputs:
+        return None
+    if "json" in serde:
+        return "json"
+    return "text" if (found.parameters or {}).get(_KIND) == "TEXT" else "csv"
