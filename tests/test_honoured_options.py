@@ -37,7 +37,7 @@ from tests.support.options_tried import read, write
 
 HONOURED = [option for option in (*OPTIONS.values(), *PATTERNS) if option.honoured]
 NOT_ACTING = (
-    *("paimon_spark/options/", "validation.py", "table/support.py", "table/column_options.py"),
+    *("paimon_spark/options/", "validation.py", "table/support.py", "table/schema_change.py"),
     *("table/system/", "_collections_abc", "tests/"),
 )
 ELSEWHERE = {

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError, cut_methods
+from paimon_spark.read.aggregate import count_split
 from paimon_spark.read.few_rows import first_batch_rows
-from paimon_spark.read.partial_aggregates import count_split
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.table_scan import TableScan

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.errors import CommitConflictError, SnapshotNotFoundError
-from paimon_spark.read.data_evolution import columns_of, holds_part
+from paimon_spark.read.sections import columns_of, holds_part
 from paimon_spark.spec.binary_row_decoder import key_ranks
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest import (

@@ -33,10 +33,10 @@ from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_messages
 from paimon_spark.maintain.row_deletion import commit_deletions
-from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
 from paimon_spark.read.data_evolution_read import read_data_evolution
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.sections import anchor_of, groups_of_rows
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import holds_blobs

@@ -19,7 +19,7 @@ from paimon_spark.errors import (
     OptionError,
     UnsupportedError,
 )
-from paimon_spark.read.data_evolution import row_range_groups
+from paimon_spark.read.sections import row_range_groups
 from paimon_spark.spec.special_fields import ROW_ID
 from paimon_spark.table.data_layout import DataLayout
 

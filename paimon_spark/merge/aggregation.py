@@ -18,7 +18,14 @@ from paimon_spark.merge.aggregators import (
     PRIMARY_KEY,
     AggregateOptions,
     Aggregator,
+    FirstNonNullValue,
+    FirstValue,
+    Largest,
+    LastNonNullValue,
+    LastValue,
     Merged,
+    PrimaryKey,
+    Smallest,
     aggregate_options,
     fold_retracting,
     unknown_function,
@@ -36,15 +43,6 @@ from paimon_spark.merge.number_aggregators import And, Or, Product, Sum
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sketch_aggregators import UniteBitmaps, UniteHllSketches, UniteThetaSketches
 from paimon_spark.merge.stream import MergedColumn, MergeInput, output_table, rows_table
-from paimon_spark.merge.value_aggregators import (
-    FirstNonNullValue,
-    FirstValue,
-    Largest,
-    LastNonNullValue,
-    LastValue,
-    PrimaryKey,
-    Smallest,
-)
 from paimon_spark.spec.data_types import ArrayType, CharType, DataType, MapType, RowType, VarCharType
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import RowKind, is_add, is_retract

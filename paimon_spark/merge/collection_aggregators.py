@@ -16,7 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
-from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState, Merged, fold, no_retraction
+from paimon_spark.merge.aggregators import (
+    AggregateOptions,
+    Aggregator,
+    FieldState,
+    Merged,
+    fold,
+    no_retraction,
+    valid_mask,
+)
 from paimon_spark.merge.elements import (
     Lists,
     dense_codes,
@@ -30,7 +38,6 @@ from paimon_spark.merge.elements import (
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sort import dense_ranks
 from paimon_spark.merge.stream import take_rows
-from paimon_spark.merge.value_aggregators import valid_mask
 from paimon_spark.spec.data_types import ArrayType, BinaryType, MapType, MultisetType, RowType, VarBinaryType
 
 _FOLD_CLASSES = (16, 1024)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.merge.aggregators import valid_mask
 from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import dense_ranks
-from paimon_spark.merge.value_aggregators import valid_mask
 
 
 def equality_codes(values: pa.Array) -> Indices:

@@ -20,10 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import DataError
-from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState, Merged
+from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState, Merged, valid_mask
 from paimon_spark.merge.segments import Indices, Mask, Segments, reduce_exactly
 from paimon_spark.merge.sort import decimal_words
-from paimon_spark.merge.value_aggregators import valid_mask
 
 Numbers = npt.NDArray[Any]
 _JAVA_NAMES = {1: "byte", 2: "short", 4: "int", 8: "long"}

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import DataError
 from paimon_spark.merge.aggregation import create_aggregator
-from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState
+from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState, LastValue, valid_mask
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.segments import Segments
 from paimon_spark.merge.sequence_groups import (
@@ -30,7 +30,6 @@ from paimon_spark.merge.sequence_groups import (
     parse_sequence_groups,
 )
 from paimon_spark.merge.stream import MergedColumn, MergeInput, output_table
-from paimon_spark.merge.value_aggregators import LastValue, valid_mask
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import is_add
 

@@ -22,10 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import DataError
-from paimon_spark.merge.aggregators import FieldState
+from paimon_spark.merge.aggregators import FieldState, RowState, valid_mask
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sort import dense_ranks, fixed_values, has_fixed_width_order
-from paimon_spark.merge.value_aggregators import RowState, valid_mask
 from paimon_spark.spec.special_fields import RowKind, is_retract
 
 _PREFIX, _SUFFIX = "fields.", ".sequence-group"

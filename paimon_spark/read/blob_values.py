@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, DataError, TableNotFoundError, UnsupportedError
-from paimon_spark.read.data_evolution import groups_of_rows
+from paimon_spark.read.audit_log import ROW_TRACKING
 from paimon_spark.read.incremental_read import filter_and_project
-from paimon_spark.read.row_tracking import ROW_TRACKING
+from paimon_spark.read.sections import groups_of_rows
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.file_names import MANAGED_BLOB_SUFFIX
 from paimon_spark.spec.predicate import Leaf, all_of, fields, split_and

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.merge.stream import block_bytes
-from paimon_spark.read.data_evolution import columns_of, groups_of_rows
 from paimon_spark.read.file_read import FileRead, masked, selected_rows
+from paimon_spark.read.sections import columns_of, groups_of_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 from paimon_spark.storage.blob_descriptor import Longs

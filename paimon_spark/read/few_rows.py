@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.field_mapping import FieldMapping
+from paimon_spark.read.sections import columns_of
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.predicate import Leaf, fields, implied_by, split_and
 from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS

@@ -20,14 +20,12 @@ import numpy as np
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
-from paimon_spark.read.data_evolution import row_range_groups
-from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.incremental_read import read_changed, read_written
 from paimon_spark.read.postponed_read import refuse_changes
 from paimon_spark.read.pruning import bucket_groups, bucket_mask, index_masks, stats_mask
-from paimon_spark.read.sections import key_ranks, pack_ordered, sections_of
+from paimon_spark.read.sections import key_ranks, pack_ordered, row_range_groups, sections_of
 from paimon_spark.read.split import DataSplit, DiffSplit, SplitFile
-from paimon_spark.read.split_generator import enough_splits, fair_share, generate_splits, split_files
+from paimon_spark.read.split_generator import enough_splits, fair_share, generate_splits, scan_files, split_files
 from paimon_spark.read.table_scan import ReadPlan, ReadSplit, residual_filter
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest import FileKind

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_spark.merge.changelog_rows import SIDE, Diff
+from paimon_spark.merge.changelog import SIDE, Diff
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.data_evolution_read import read_files

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import generate_splits
 from paimon_spark.read.split_read import partition_constants, read_split
 from paimon_spark.read.table_scan import TableScan
@@ -28,6 +27,7 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import Leaf, Predicate, all_of
 from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.snapshot_identity import snapshot_expiry_errors
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
+from paimon_spark.read.audit_log import read_tracked
 from paimon_spark.read.file_read import RowPositions
-from paimon_spark.read.row_tracking import read_tracked
+from paimon_spark.read.sections import anchor_of, groups_of_rows
 from paimon_spark.read.snapshot_reader import BranchRead
 from paimon_spark.read.split_read import read_split, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type

@@ -28,7 +28,6 @@ from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import filter_and_project, merged_with_kinds
 from paimon_spark.read.pruning import bucket_groups, stats_mask
-from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_generator import fair_share, generate_splits, split_files
 from paimon_spark.read.split_read import partition_constants, partition_scalars, read_split, with_filter_columns
@@ -40,6 +39,7 @@ from paimon_spark.spec.predicate import Predicate, fields, implied_by
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
 from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.snapshot_identity import snapshot_expiry_errors
 
 if TYPE_CHECKING:
     from paimon_spark.merge.merge_engine import MergeEngine

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read import audit_log
-from paimon_spark.read.audit_log import BINLOG
+from paimon_spark.read.audit_log import BINLOG, ROW_TRACKING
 from paimon_spark.read.blob_values import with_values
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.field_mapping import fields_as_stored
-from paimon_spark.read.row_tracking import ROW_TRACKING
 from paimon_spark.read.snapshot_reader import plan_rows
 from paimon_spark.read.table_scan import RowView, TableScan
 

@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.memory import give_back
 from paimon_spark.read.change_range import CHANGE_KEYS, ChangeRange, ChangeSource, resolve_changes
-from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.incremental_plan import plan_changes
 from paimon_spark.read.postponed_read import merges_postponed, postponed_splits, read_postponed
-from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
-from paimon_spark.read.split_generator import enough_splits, generate_splits
+from paimon_spark.read.split_generator import enough_splits, generate_splits, scan_files
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.table_scan import ReadPlan, residual_filter
 from paimon_spark.spec.option_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.predicate import Always, implied_by
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.snapshot_identity import snapshot_expiry_errors
 from paimon_spark.table.two_branches import (
     FALLBACK,
     check_same_columns,

@@ -25,7 +25,6 @@ from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.data_evolution_read import read_files
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
-from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split import KeyRangeSplit
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import (
@@ -44,6 +43,7 @@ from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, withou
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS
 from paimon_spark.storage.read_ahead import FILES_AHEAD_BYTES, SMALL_FILE_BYTES
 from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.snapshot_identity import snapshot_expiry_errors
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit, SplitFile

@@ -14,12 +14,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaChangeError, SnapshotNotFoundError
-from paimon_spark.read.audit_log import table_predicate
+from paimon_spark.read.audit_log import CHANGE_FEED, overwrite_error, table_predicate
 from paimon_spark.read.blob_values import with_values
-from paimon_spark.read.change_feed import CHANGE_FEED, overwrite_error
 from paimon_spark.read.change_range import snapshot_or_changelog
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.snapshot_expiry import expired_error
 from paimon_spark.read.stream_offset import CONSUMER_ID, Budget, ReadLimits, StreamOffset, initial_offset
 from paimon_spark.read.stream_split import stream_read
 from paimon_spark.read.stream_step import StepKind, StreamStep, kind_of
@@ -27,6 +25,7 @@ from paimon_spark.read.table_scan import ReadPlan, residual_filter, why_unreadab
 from paimon_spark.spec.predicate import Always
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.consumer_store import ConsumerStore
+from paimon_spark.table.snapshot_identity import expired_error
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_spark.read.audit_log import ReadAuditLog
-from paimon_spark.read.change_feed import CHANGE_FEED, ReadChangeFeed
+from paimon_spark.read.audit_log import CHANGE_FEED, ReadAuditLog, ReadChangeFeed
 from paimon_spark.read.incremental_read import read_written, state_rows, written_rows
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.snapshot_expiry import stream_expiry_errors
 from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind
+from paimon_spark.table.snapshot_identity import stream_expiry_errors
 
 if TYPE_CHECKING:
     from paimon_spark.read.table_scan import ReadSplit, RowView

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.read.data_evolution import row_range_groups
-from paimon_spark.read.file_scan import created_since, scan_files
 from paimon_spark.read.incremental_plan import check_only_added, rows_may_match
 from paimon_spark.read.pruning import bucket_groups
-from paimon_spark.read.sections import key_ranks, sections_of
-from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
+from paimon_spark.read.sections import key_ranks, row_range_groups, sections_of
 from paimon_spark.read.split import DataSplit
-from paimon_spark.read.split_generator import generate_splits, split_files
+from paimon_spark.read.split_generator import created_since, generate_splits, scan_files, split_files
 from paimon_spark.read.stream_split import OverwrittenSplit, WrittenSplit
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest import FileKind
@@ -30,6 +27,7 @@ from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import Predicate, implied_by
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.snapshot_identity import snapshot_expiry_errors
 from paimon_spark.table.time_travel import CREATED_AFTER
 
 if TYPE_CHECKING:

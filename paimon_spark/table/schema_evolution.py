@@ -20,7 +20,6 @@ from paimon_spark.spec.casts import can_cast, cast_default
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType, RowType
 from paimon_spark.spec.schema import TableSchema, assign_field_ids, is_format_table
 from paimon_spark.spec.schema_validation import validate
-from paimon_spark.table.column_options import renamed_options
 from paimon_spark.table.new_schema import forget_options, is_directive, with_directive
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_change import (
@@ -37,6 +36,7 @@ from paimon_spark.table.schema_change import (
     UpdateColumnPosition,
     UpdateColumnType,
     UpdateComment,
+    renamed_options,
 )
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.support import check_stored_branch

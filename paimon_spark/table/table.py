@@ -34,7 +34,6 @@ from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.table.catalog_cache import CatalogCache, kept
-from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.foreign_folders import foreign_content
 from paimon_spark.table.manifest_store import ManifestStore
@@ -48,6 +47,7 @@ from paimon_spark.table.paths import (
     refuse_system_database,
 )
 from paimon_spark.table.ref_store import BranchStore, TagStore
+from paimon_spark.table.schema_change import options_at
 from paimon_spark.table.schema_store import SchemaStore, check_adopted
 from paimon_spark.table.snapshot_store import SnapshotStore
 

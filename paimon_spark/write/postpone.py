@@ -23,8 +23,8 @@ from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, RowKind, is_retract
 from paimon_spark.storage.avro_encoding import file_schema
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
-from paimon_spark.write.key_value_writer import physical_rows
 from paimon_spark.write.rolling import RollingFiles
+from paimon_spark.write.row_writers import physical_rows
 
 if TYPE_CHECKING:
     from paimon_spark.merge.factory import MergeEngine

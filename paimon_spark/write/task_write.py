@@ -10,27 +10,26 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.memory import note_freed
+from paimon_spark.merge.changelog import lookup_engine
 from paimon_spark.merge.factory import merge_engine_for
-from paimon_spark.merge.lookup import lookup_engine
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, index_file_names
 from paimon_spark.spec.hashing import encode_hash_index
 from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partitions import check_partition_time
-from paimon_spark.write.append_writer import AppendWriter, CompanionFiles
 from paimon_spark.write.bucket_assignment import AssignedKeys, hash_loader
 from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
 from paimon_spark.write.bucket_filling import Hashes
 from paimon_spark.write.bucket_writer import BucketWriter
 from paimon_spark.write.data_file_spec import with_input
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
-from paimon_spark.write.key_value_writer import KeyValueWriter
 from paimon_spark.write.managed_blobs import ManagedBlobWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
 from paimon_spark.write.plan import TASK_BITS, WritePlan
 from paimon_spark.write.postpone import PostponedWriter, postponed_spec
 from paimon_spark.write.rolling import RollingFiles
 from paimon_spark.write.routing import RoutedRows, Router
+from paimon_spark.write.row_writers import AppendWriter, CompanionFiles, KeyValueWriter
 
 if TYPE_CHECKING:
     from paimon_spark.spec.file_names import FileNameSequence

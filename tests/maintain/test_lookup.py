@@ -17,7 +17,7 @@ from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
 from paimon_spark.maintain.compact.due import compact_after_write
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
-from paimon_spark.merge.lookup import LookupMerge
+from paimon_spark.merge.changelog import LookupMerge
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.manifest import DataFileMeta

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.merge.changelog_rows import changelog_rows
+from paimon_spark.merge.changelog import changelog_rows
 from paimon_spark.spec.special_fields import RowKind
 
 SCHEMA = pa.schema(

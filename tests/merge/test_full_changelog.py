@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from paimon_spark.merge.changelog_rows import inserted, merge_with_changelog
+from paimon_spark.merge.changelog import inserted, merge_with_changelog
 from paimon_spark.merge.factory import Deduplicate
 from paimon_spark.merge.merge_engine import KeyLayout
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.merge.lookup import rows_of_keys
+from paimon_spark.merge.changelog import rows_of_keys
 from tests.support.seeds import chance
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -10,10 +10,9 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError
-from paimon_spark.read import partial_aggregates
-from paimon_spark.read.aggregate import AggregateCall, Aggregation, aggregate_snapshot
+from paimon_spark.read import aggregate
+from paimon_spark.read.aggregate import AggregateCall, Aggregation, aggregate_snapshot, count_split
 from paimon_spark.read.file_read import FileRead
-from paimon_spark.read.partial_aggregates import count_split
 from paimon_spark.read.sections import is_unmerged
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
@@ -76,7 +75,7 @@ def test_ranges_of_keys_that_do_not_meet_are_counted_from_metadata(
     assert aggregate_snapshot(table, table.snapshots.latest(), None, COUNT) is None
     opened: list[str] = []
     run = FileRead.run
-    monkeypatch.setattr(partial_aggregates.FileRead, "run", lambda *a: opened.extend(f.name for f in a[1]) or run(*a))
+    monkeypatch.setattr(aggregate.FileRead, "run", lambda *a: opened.extend(f.name for f in a[1]) or run(*a))
     plan = plan_of(table, columns=[])
     assert sum(count_split(plan.table, split) for split in plan.splits) == 170
     assert len(opened) == 2

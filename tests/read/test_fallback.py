@@ -17,7 +17,7 @@ from paimon_spark.errors import (
     UnsupportedError,
 )
 from paimon_spark.maintain.refs import branches, tags
-from paimon_spark.read.change_feed import CHANGE_FEED
+from paimon_spark.read.audit_log import CHANGE_FEED
 from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spec.sql_filter import parse_filter

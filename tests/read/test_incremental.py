@@ -14,7 +14,7 @@ import pytest
 
 from paimon_spark.arrow.table import create_table, open_table
 from paimon_spark.errors import OptionError, SnapshotNotFoundError, UnsupportedError
-from paimon_spark.merge.changelog_rows import SIDE, Diff
+from paimon_spark.merge.changelog import SIDE, Diff
 from paimon_spark.merge.merge_engine import KeyLayout
 from paimon_spark.merge.stream import merge_sorted_runs
 from paimon_spark.read.audit_log import AUDIT_LOG, BINLOG, pack_updates

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark import create_table
+from paimon_spark.read.audit_log import read_tracked
 from paimon_spark.read.metadata_columns import planned_metadata_fields, prune_by_metadata
-from paimon_spark.read.row_tracking import read_tracked
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadPlan, TableScan
 from paimon_spark.spec.manifest import EMPTY_STATS, ManifestFileMeta, RecordedFile

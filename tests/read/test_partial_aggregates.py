@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.read import partial_aggregates
-from paimon_spark.read.aggregate import AggregateCall
-from paimon_spark.read.partial_aggregates import PartialAggregates
+from paimon_spark.read import aggregate
+from paimon_spark.read.aggregate import AggregateCall, PartialAggregates
 from tests.support.seeds import chance
 
 MOST = 2**63 - 1
@@ -133,9 +132,9 @@ def test_partial_results_are_those_of_the_rows(
 ) -> None:
     """Random rows in random batches, with sums that overflow."""
     rng = chance("partial aggregates", group_by, turn)
-    monkeypatch.setattr(partial_aggregates, "_SMALLEST_BLOCK", 4)
-    monkeypatch.setattr(partial_aggregates, "_ROWS_TO_JUDGE", rng.choice([10, 1000]))
-    monkeypatch.setattr(partial_aggregates, "_MOST_GROUPS", rng.choice([3, 1000]))
+    monkeypatch.setattr(aggregate, "_SMALLEST_BLOCK", 4)
+    monkeypatch.setattr(aggregate, "_ROWS_TO_JUDGE", rng.choice([10, 1000]))
+    monkeypatch.setattr(aggregate, "_MOST_GROUPS", rng.choice([3, 1000]))
     everything = calls_of(groups=bool(group_by))
     calls = rng.sample(everything, rng.randrange(1, len(everything)))
     functions = [call.function for call in calls]

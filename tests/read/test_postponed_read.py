@@ -12,7 +12,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.row_level import check_row_delete, check_update
-from paimon_spark.read.partial_aggregates import count_split
+from paimon_spark.read.aggregate import count_split
 from paimon_spark.read.postponed_read import PostponedSplit
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema

@@ -15,9 +15,8 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.read import footer_facts, row_group_sections
-from paimon_spark.read.newest_rows import newest_row_wins
-from paimon_spark.read.plain_files import merged_splits
+from paimon_spark.read import row_group_sections
+from paimon_spark.read.plain_files import merged_splits, newest_row_wins
 from paimon_spark.read.row_group_sections import cut_by_keys, in_key_ranges
 from paimon_spark.read.split import DataSplit, KeyRangeSplit
 from paimon_spark.read.split_read import read_split
@@ -175,7 +174,7 @@ def test_footers_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     write(table, [row(n, n + 1) for n in range(4)])
     plan = plan_of(load_table(table.path))
     first = cut_by_keys(plan.table, plan.splits)
-    monkeypatch.setattr(footer_facts, "open_data_file", None)
+    monkeypatch.setattr(row_group_sections, "open_data_file", None)
     assert cut_by_keys(plan.table, plan.splits) == first
 
 

@@ -14,8 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.table.system.global_tables import GLOBAL_TABLES
-from paimon_spark.table.system.registry import SYSTEM_TABLES
+from paimon_spark.table.system.registry import GLOBAL_TABLES, SYSTEM_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,7 @@ import pytest
 from paimon_spark.errors import SchemaMismatchError, TableNotFoundError
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.table.snapshot_store import SnapshotStore
-from paimon_spark.table.system.global_tables import GLOBAL_TABLES
-from paimon_spark.table.system.registry import SYSTEM_TABLES
+from paimon_spark.table.system.registry import GLOBAL_TABLES, SYSTEM_TABLES
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,16 @@ from paimon_spark.errors import OptionError
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
 from paimon_spark.spec.schema import TableSchema, create_schema
-from paimon_spark.table.column_options import options_at, renamed_options
-from paimon_spark.table.schema_change import AddColumn, DropColumn, RemoveOption, RenameColumn, SchemaChange, SetOption
+from paimon_spark.table.schema_change import (
+    AddColumn,
+    DropColumn,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    options_at,
+    renamed_options,
+)
 from paimon_spark.table.schema_evolution import alter_table, changed_schema
 from paimon_spark.table.table import load_table
 from tests.support.commits import data_file, make_table, message

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE_TABLES, FilesystemCatalog
-from paimon_spark.table.system.global_tables import GLOBAL_TABLES
-from paimon_spark.table.system.registry import SYSTEM_TABLES
+from paimon_spark.table.system.registry import GLOBAL_TABLES, SYSTEM_TABLES
 from paimon_spark.table.table import load_table
 
 DAY = 19723

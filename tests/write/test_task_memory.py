@@ -15,7 +15,7 @@ import pytest
 from paimon_spark.spark.jobs import keyed_merges
 from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
 from paimon_spark.spark.jobs.write_tasks import filled_batches
-from paimon_spark.write import key_value_writer
+from paimon_spark.write import row_writers
 from paimon_spark.write.packed_rows import PACKED_SCHEMA, one_binary, unpack_rows
 from paimon_spark.write.plan import WritePlan, plan_write
 from paimon_spark.write.task_write import write_batches
@@ -54,7 +54,7 @@ def wide_rows(path: Path) -> tuple[WritePlan, pa.RecordBatch]:
 
 def test_a_flush_tells_of_freed_memory_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
-    monkeypatch.setattr(key_value_writer, "note_freed", told.append)
+    monkeypatch.setattr(row_writers, "note_freed", told.append)
     plan, rows = wide_rows(tmp_path / "t")
     write_batches(plan, [rows], 0)
     assert sum(told) > 150 * _MB, "the buffer, and the copies that are written"

@@ -34,7 +34,7 @@ from paimon_spark.maintain.compact.step import (
 from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import Stage, refuse
-from paimon_spark.read.record_expiry import RecordExpiry
+from paimon_spark.read.file_read import RecordExpiry
 from paimon_spark.spec.manifest import EMPTY_STATS
 from paimon_spark.table.support import check_no_global_index, check_writable
 from paimon_spark.write.deletion_vectors import DeletedRows

@@ -18,8 +18,8 @@ from paimon_spark.errors import OptionError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.stream import block_bytes
-from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.sections import columns_of
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.file_index.writer import INDEX_SUFFIX, FileIndexBuilder, IndexSetting, for_file, value_type
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, is_blob_file

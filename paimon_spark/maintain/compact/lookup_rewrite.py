@@ -23,12 +23,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.merge.changelog_rows import inserted, merge_with_changelog, without_deletes
+from paimon_spark.merge.changelog import (
+    LookupMerge,
+    inserted,
+    lookup_engine,
+    merge_with_changelog,
+    rows_of_keys,
+    without_deletes,
+)
 from paimon_spark.merge.factory import merge_engine_for
-from paimon_spark.merge.lookup import LookupMerge, lookup_engine, rows_of_keys
 from paimon_spark.merge.stream import aligned_batches, block_bytes
-from paimon_spark.read.file_read import FileRead, RowPositions
-from paimon_spark.read.record_expiry import RecordExpiry
+from paimon_spark.read.file_read import FileRead, RecordExpiry, RowPositions
 from paimon_spark.read.sections import runs_of, sections_of
 from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.spec.binary_row_decoder import decode_rows

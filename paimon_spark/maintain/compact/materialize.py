@@ -20,7 +20,7 @@ from paimon_spark.maintain.compact.compaction import Executor, check_compactable
 from paimon_spark.maintain.compact.rewrite import DataEvolutionRows, Rewrite
 from paimon_spark.maintain.compact.step import BucketFiles, split_files
 from paimon_spark.maintain.files.deletion import delete_written
-from paimon_spark.read.data_evolution import holds_part, row_range_groups
+from paimon_spark.read.sections import holds_part, row_range_groups
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_files

@@ -20,17 +20,16 @@ import pyarrow as pa
 from paimon_spark.maintain.compact.lookup_rewrite import LookupRewrite, rows_with_changelog
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
+from paimon_spark.read.audit_log import tracked_rows
 from paimon_spark.read.data_evolution_read import read_files
-from paimon_spark.read.file_read import FileRead
-from paimon_spark.read.record_expiry import RecordExpiry
-from paimon_spark.read.row_tracking import tracked_rows
+from paimon_spark.read.file_read import FileRead, RecordExpiry
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import opened_in_order, partition_scalars
 from paimon_spark.spec.manifest import DataFileMeta, FileSource
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER, without_retracts
 from paimon_spark.write.data_file_spec import data_file_spec
-from paimon_spark.write.key_value_writer import physical_rows
 from paimon_spark.write.rolling import RollingFiles
+from paimon_spark.write.row_writers import physical_rows
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import SplitFile

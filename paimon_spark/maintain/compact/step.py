@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.maintain.compact.lookup_rewrite import KeyRanges, LookupPlan, Upgrade
 from paimon_spark.maintain.compact.rewrite import DataEvolutionRows, Rewrite
-from paimon_spark.read.data_evolution import columns_of, holds_part, row_range_groups
-from paimon_spark.read.sections import key_ranks
+from paimon_spark.read.sections import columns_of, holds_part, key_ranks, row_range_groups
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.data_types import VectorType
 from paimon_spark.table.deletion_vectors import VectorLocation, Vectors

@@ -37,7 +37,7 @@ from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.paths import is_plain_name
-from paimon_spark.table.system.global_tables import global_table
+from paimon_spark.table.system.registry import global_table
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
-from paimon_spark.read.change_feed import CHANGE_FEED, feed_source, refuse_without_changelog
+from paimon_spark.read.audit_log import CHANGE_FEED, feed_source, refuse_without_changelog
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy, ScanProxy
 from paimon_spark.spark.columns.types import to_spark_struct

@@ -30,8 +30,14 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.read.metadata_columns import FILE_PATH
-from paimon_spark.read.newest_rows import may_be_newest_rows, newest_row_wins
-from paimon_spark.read.plain_files import holds_plain_rows, may_hold_plain_rows, merged_splits, plain_splits
+from paimon_spark.read.plain_files import (
+    holds_plain_rows,
+    may_be_newest_rows,
+    may_hold_plain_rows,
+    merged_splits,
+    newest_row_wins,
+    plain_splits,
+)
 from paimon_spark.read.row_group_sections import cut_by_keys
 from paimon_spark.read.split import RowGroups
 from paimon_spark.spark.catalog.driver_read import is_small

@@ -18,14 +18,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from paimon_spark.read.newest_rows import may_be_newest_rows
-from paimon_spark.read.plain_files import merged_splits
-from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
+from paimon_spark.read.plain_files import may_be_newest_rows, merged_splits
 from paimon_spark.read.superseded_rows import superseded_rows
 from paimon_spark.spark.jobs.progress import name_of
 from paimon_spark.spark.source.reader import cores_here
 from paimon_spark.spec.predicate import implied_by
 from paimon_spark.table.deletion_vectors import deleted_rows
+from paimon_spark.table.snapshot_identity import snapshot_expiry_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

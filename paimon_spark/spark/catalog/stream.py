@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import OptionError
-from paimon_spark.read.change_feed import CHANGE_FEED
+from paimon_spark.read.audit_log import CHANGE_FEED
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.read.table_scan import residual_filter
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy

@@ -29,7 +29,7 @@ from paimon_spark.spark.source.system_read import SystemTableReader
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.system.definition import SystemTable
-from paimon_spark.table.system.global_tables import GlobalTable
+from paimon_spark.table.system.registry import GlobalTable
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 MOST_LOCAL_ROWS = 1000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.read.partial_aggregates import PartialAggregates, count_split
+from paimon_spark.read.aggregate import PartialAggregates, count_split
 from paimon_spark.read.split_read import partition_constants
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import find_option
-from paimon_spark.read.change_feed import CHANGE_FEED
+from paimon_spark.read.audit_log import CHANGE_FEED
 from paimon_spark.read.metadata_columns import metadata_fields, refuse_merged_splits
 from paimon_spark.read.postponed_read import merges_postponed
 from paimon_spark.read.row_views import AUDIT_LOG, ROWS, find_view

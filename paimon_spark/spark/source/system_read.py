@@ -19,8 +19,7 @@ from paimon_spark.spec.predicate import evaluate
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.paths import DATABASE_SUFFIX, system_table_in
-from paimon_spark.table.system.global_tables import GLOBAL_TABLES
-from paimon_spark.table.system.registry import system_table
+from paimon_spark.table.system.registry import GLOBAL_TABLES, system_table
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
