@@ -23,7 +23,7 @@ from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.committed_write import commit_write
 from paimon_spark.maintain.cross_partition_write import bucket_plan, kept_keys, with_named_partitions
 from paimon_spark.maintain.files.deletion import delete_files, delete_written
-from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions
+from paimon_spark.maintain.row_deletion import DeletedPositions, commit_deletions, encode_positions, remove_rows
 from paimon_spark.maintain.row_level import (
     check_row_delete,
     delete_partitions,
@@ -33,7 +33,6 @@ from paimon_spark.maintain.row_level import (
     only_compacted,
     truncate,
 )
-from paimon_spark.maintain.row_removal import remove_rows
 from paimon_spark.read.key_lookup import count_keys, read_key_locations
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, read_with_metadata
 from paimon_spark.read.postponed_read import by_writer, postponed_schema, read_postponed_rows

@@ -164,7 +164,7 @@ def info(path: str, option: tuple[str, ...], warehouse: str | None, **given: Any
 
     Of a warehouse or a database it lists the tables: info /wh, info shop --warehouse /wh.
     """
-    from paimon_spark.cli.info import show_info, show_warehouse
+    from paimon_spark.cli.reading import show_info, show_warehouse
 
     output = _output(given)
     options = _options(option)
@@ -185,7 +185,7 @@ def info(path: str, option: tuple[str, ...], warehouse: str | None, **given: Any
 @click.option("--version", help="A tag or a snapshot's id; the latest schema when not given.")
 def schema(table: FileStoreTable, output: Output, version: str | None) -> None:
     """List the columns: type, nullability, key, default, comment."""
-    from paimon_spark.cli.info import columns_of
+    from paimon_spark.cli.reading import columns_of
 
     seen = (table if version is None else travel(_at(table, version))[0]).schema
     output.rows(columns_of(seen), title=f"Schema {seen.id} of {table.path}")

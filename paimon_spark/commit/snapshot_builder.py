@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.changes import Changes
-from paimon_spark.commit.commit_order import CommitOrder
+from paimon_spark.commit.changes import Changes, CommitOrder
 from paimon_spark.commit.conflict_detection import (
     CommittedChanges,
     ConcurrentChanges,

@@ -28,11 +28,15 @@ from paimon_spark.errors import (
 from paimon_spark.maintain.expire.partitions import expire_partitions_if_due
 from paimon_spark.maintain.expire.snapshots import expire_after_commit, expire_changelogs, is_changelog_decoupled
 from paimon_spark.maintain.files.lease import waiting_at_most
-from paimon_spark.maintain.refs.tags import check_automatic_tags, create_batch_tag, run_automatic_tags
+from paimon_spark.maintain.refs.tags import (
+    check_automatic_tags,
+    create_batch_tag,
+    renewed_success_file,
+    run_automatic_tags,
+)
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.java_text import escape_path_name
-from paimon_spark.spec.success_file import renewed_success_file
 from paimon_spark.table.consumer_store import expire_consumers
 from paimon_spark.table.partitions import data_root
 from paimon_spark.table.paths import MAIN_BRANCH

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
-from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.orphan_files import remove_files_before
+from paimon_spark.maintain.files.repairs import check_nothing_lost
 from paimon_spark.maintain.refs.branches import delete_branch
 from paimon_spark.maintain.refs.tags import delete_tag
 from paimon_spark.table.consumer_store import clear_consumers

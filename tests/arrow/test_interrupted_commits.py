@@ -20,8 +20,8 @@ from paimon_spark.commit.metadata_commit import commit_statistics
 from paimon_spark.commit.publish import Publication
 from paimon_spark.errors import CommitConflictError, CommitError, CommittedError, StorageError
 from paimon_spark.maintain import committed_write
+from paimon_spark.maintain.compact.compaction import materialize_deletion_vectors
 from paimon_spark.maintain.compact.index_rewrite import rewrite_file_index
-from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.copy_table import copy_table
 from paimon_spark.maintain.files.repairs import remove_unexisting_files
 from paimon_spark.table.schema_change import SetOption

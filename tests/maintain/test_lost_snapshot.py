@@ -14,8 +14,8 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, TableNotFoundError
 from paimon_spark.maintain.expire.snapshots import expire_all_changelogs, expire_snapshots, retain_latest_only
-from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
+from paimon_spark.maintain.files.repairs import accept_lost
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward

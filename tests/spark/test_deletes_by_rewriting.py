@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark import CommitConflictError, PaimonTable, UnsupportedError
-from paimon_spark.maintain.row_deletion import encode_positions
-from paimon_spark.maintain.row_removal import remove_rows
+from paimon_spark.maintain.row_deletion import encode_positions, remove_rows
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.table import load_table
 from tests.support import seeds

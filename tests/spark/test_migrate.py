@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark import DataError, OptionError, PaimonError, PaimonTable, SchemaError
-from paimon_spark.maintain.migrate import take_over
+from paimon_spark.maintain import migration
 from paimon_spark.spark.jobs import copies
 from tests.support.warehouses import FRONTS, Run, run_by, session_of
 
@@ -116,7 +116,7 @@ def test_a_failure_leaves_the_source_as_it_was(
     source, target = tmp_path / "source", tmp_path / "target"
     session.sql(QUERY).repartition(3).write.partitionBy("p").parquet(str(source))
     before = files(source)
-    bring, brought = take_over.bring, []
+    bring, brought = migration.bring, []
 
     def half(io: Any, one: str, other: str, *, link: bool) -> None:
         if len(brought) > 3:
@@ -125,7 +125,7 @@ def test_a_failure_leaves_the_source_as_it_was(
         bring(io, one, other, link=link)
 
     with monkeypatch.context() as patch:
-        patch.setattr(take_over, "bring", half)
+        patch.setattr(migration, "bring", half)
         with pytest.raises(PermissionError, match="no more"):
             PaimonTable.migrate(session, str(source), str(target), parallelism=1)
     assert (files(source), target.exists()) == (before, False)

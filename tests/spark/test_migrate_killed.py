@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructType
 
 from paimon_spark.errors import SchemaError
-from paimon_spark.maintain.migrate.take_over import list_source
+from paimon_spark.maintain.migration import list_source
 from paimon_spark.spark.jobs.copies import MigrationSource
 from paimon_spark.spark.jobs.copies import migrate as migrate_source
 from paimon_spark.storage.file_io import LocalFileIO

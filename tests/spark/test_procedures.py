@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark import PaimonError, PaimonTable
 from paimon_spark.maintain import column_update
-from paimon_spark.maintain.compact.compaction import rewrite_here
-from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
+from paimon_spark.maintain.compact.compaction import materialize_deletion_vectors, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.spark.sql.procedures.registry import REFUSED, procedure_names

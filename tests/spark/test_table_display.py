@@ -12,8 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.display.lsm_picture import LsmPicture, _cut
-from paimon_spark.display.overview import MOST_COLUMNS, lsm_shape, overview
+from paimon_spark.display.overview import MOST_COLUMNS, LsmPicture, _cut, lsm_shape, overview
 from paimon_spark.display.texts import bytes_text
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spec.snapshot import Operation

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintain.migrate.take_over import bring
+from paimon_spark.maintain.migration import bring
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.storage.blob_descriptor import DescribedFiles, descriptor

@@ -28,7 +28,6 @@ from paimon_spark.errors import (
 )
 from paimon_spark.maintain.files.deletion import UnusedFiles, delete_empty_directories, delete_unless_silent
 from paimon_spark.maintain.files.lease import one_at_a_time
-from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import (
     TagsByBranch,
     changelog_ids,
@@ -36,6 +35,7 @@ from paimon_spark.maintain.files.needed_files import (
     read_changelog,
     tags_by_branch,
 )
+from paimon_spark.maintain.files.repairs import check_nothing_lost
 from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.snapshot_identity import SnapshotIdentity

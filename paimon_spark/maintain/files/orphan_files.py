@@ -27,8 +27,8 @@ import numpy as np
 
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.deletion import delete_unless_silent, if_there, threads_of
-from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import changelog_ids, read_changelog, unneeded_names
+from paimon_spark.maintain.files.repairs import check_nothing_lost
 from paimon_spark.spec.file_names import (
     BLOB_REFERENCES_SUFFIX,
     BUCKET_PREFIX,

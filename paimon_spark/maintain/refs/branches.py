@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
 from paimon_spark.maintain.files.lease import one_at_a_time
-from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.repairs import check_nothing_lost
 from paimon_spark.maintain.refs.tags import create_tag, snapshot_to_tag
 from paimon_spark.spec.json_text import flat_json
 from paimon_spark.table.catalog_cache import forget

@@ -20,7 +20,7 @@ from paimon_spark.commit.iceberg_metadata import republish_iceberg
 from paimon_spark.commit.publish import tell_watchers
 from paimon_spark.errors import CommitError, PaimonError, StorageError, UnsupportedError
 from paimon_spark.maintain.files.lease import one_at_a_time
-from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.repairs import check_nothing_lost
 from paimon_spark.maintain.refs.rollback import delete_later, forget_changelogs
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind
 from paimon_spark.table.catalog_cache import forget

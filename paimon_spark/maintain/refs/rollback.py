@@ -25,8 +25,8 @@ from paimon_spark.errors import (
     StorageError,
 )
 from paimon_spark.maintain.files.lease import one_at_a_time
-from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import changelog_ids
+from paimon_spark.maintain.files.repairs import check_nothing_lost
 from paimon_spark.maintain.refs.tags import create_due_tags, delete_tag
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.paths import MAIN_BRANCH

@@ -5,25 +5,27 @@ Equals the tag methods of Java's ``AbstractFileStoreTable``, ``TagManager``, ``T
 of a period is made from the first snapshot after it, and named after it. With option `tag.create-success-file` a file
 tells other systems that a tag is there (``SuccessFileTagCallback``): ``tag/tag-success-file/<tag>_SUCCESS`` comes with
 a new tag and goes when the tag is deleted or expires; it stays as it is when the tag is replaced, renamed, or gone by a
-rollback.
+rollback. The same file says that a partition is whole (``SuccessFile``).
 """
 
 from __future__ import annotations
 
 import itertools
+import json
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.iceberg_metadata import refresh_iceberg
-from paimon_spark.errors import PaimonError, SnapshotNotFoundError
+from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.lease import one_at_a_time, others_at_work
-from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
+from paimon_spark.maintain.files.repairs import check_nothing_lost
 from paimon_spark.options import OPTIONS, Stage, refuse
 from paimon_spark.spec.file_names import SNAPSHOT_PREFIX
+from paimon_spark.spec.json_text import pretty_json
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
-from paimon_spark.spec.success_file import renewed_success_file
 from paimon_spark.spec.tag import TagPeriod, process_time, tag_time
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.time_travel import time_text
@@ -34,6 +36,24 @@ if TYPE_CHECKING:
     from paimon_spark.options import CoreOptions
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
+
+_CREATION, _MODIFICATION = "creationTime", "modificationTime"
+
+
+def renewed_success_file(old: bytes | None, *, path: str) -> bytes:
+    """Return a success file of now; one that is there keeps its creation time.
+
+    Raises:
+        CorruptTableError: what is there is no success file.
+    """
+    now = int(time.time() * 1000)
+    created = now
+    if old is not None:
+        try:
+            created = int(json.loads(old)[_CREATION])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptTableError(f"The success file {path} cannot be read.", path=path) from error
+    return pretty_json({_CREATION: created, _MODIFICATION: now}).encode()
 
 
 def success_file_path(table: FileStoreTable, tag: str) -> str:

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from paimon_spark.errors import CommitStateUnknownError, OptionError, PaimonError, SchemaError, UnsupportedError
 from paimon_spark.maintain.copy_table import FileCopy, copy_file, copy_here
 from paimon_spark.maintain.copy_table import copy_table as copy_by
-from paimon_spark.maintain.migrate.take_over import (
+from paimon_spark.maintain.migration import (
     FORMATS,
     HIVE_NULL,
     SourceFile,

@@ -121,8 +121,8 @@ def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, 
         PaimonError: as of every write.
     """
     # the tasks, and most statements, do without these
+    from paimon_spark.maintain.row_deletion import remove_rows
     from paimon_spark.maintain.row_level import only_compacted
-    from paimon_spark.maintain.row_removal import remove_rows
     from paimon_spark.spark.jobs.compact_job import executor_of
 
     try:

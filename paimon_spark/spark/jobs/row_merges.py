@@ -136,7 +136,7 @@ def _commit(
     checked: bool,
     execute: Any,
 ) -> None:
-    from paimon_spark.maintain.row_removal import rows_of_files, write_without  # the tasks do without it
+    from paimon_spark.maintain.row_deletion import rows_of_files, write_without  # the tasks do without it
 
     messages = [message for part in done for message in part.messages]
     deleted = tuple(file for part in done for file in part.deleted)

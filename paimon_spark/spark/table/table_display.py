@@ -5,8 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.display.lsm_picture import LsmPicture, html_table
-from paimon_spark.display.overview import Overview, buckets_of, kind_of, lsm_shape, overview
+from paimon_spark.display.overview import LsmPicture, Overview, buckets_of, html_table, kind_of, lsm_shape, overview
 from paimon_spark.display.texts import counted, time_text
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.table.handle import TablePart

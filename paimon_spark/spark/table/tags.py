@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain.files.lost_snapshot import accept_lost
+from paimon_spark.maintain.files.repairs import accept_lost
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward, merge_branch
 from paimon_spark.maintain.refs.tags import run_automatic_tags

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from paimon_spark.commit.metadata_commit import compact_manifests
 from paimon_spark.maintain import purge
 from paimon_spark.maintain.after_commit import mark_partitions_done
-from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
+from paimon_spark.maintain.compact.compaction import materialize_deletion_vectors
 from paimon_spark.maintain.compact.row_order import asked_order
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.maintain.expire import partitions as expire_partitions
 from paimon_spark.maintain.expire import snapshots as expire_changelogs
 from paimon_spark.maintain.expire import snapshots as expire_snapshots
 from paimon_spark.maintain.files import repairs
-from paimon_spark.maintain.files.lost_snapshot import accept_lost
+from paimon_spark.maintain.files.repairs import accept_lost
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.maintain.refs.tags import moment
 from paimon_spark.options.option import parse_duration

@@ -252,7 +252,7 @@ def procedure(
         def run(context: CallContext, given: Mapping[str, Any]) -> Rows:
             values = {key: kind.read(context, given[key]) for key, kind in kinds.items() if given[key] is not None}
             if deletes and given[_ACCEPT.name]:
-                from paimon_spark.maintain.files.lost_snapshot import accept_lost  # as of the procedures' modules
+                from paimon_spark.maintain.files.repairs import accept_lost  # as of the procedures' modules
 
                 for table in values["table"] if isinstance(values["table"], Sequence) else [values["table"]]:
                     accept_lost(table, accept_lost_snapshot=True)

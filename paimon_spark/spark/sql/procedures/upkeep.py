@@ -10,7 +10,7 @@ from datetime import timedelta
 from paimon_spark.commit.metadata_commit import compact_manifests
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.after_commit import mark_partitions_done
-from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
+from paimon_spark.maintain.compact.compaction import materialize_deletion_vectors
 from paimon_spark.maintain.compact.row_order import asked_order
 from paimon_spark.maintain.compact.scope import CompactScope, parse_partitions, scope_of
 from paimon_spark.maintain.expire.partitions import expire_partitions

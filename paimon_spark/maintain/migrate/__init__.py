@@ -1,1 +1,0 @@
-"""Taking tables of other kinds over: their files become files of a Paimon table."""
