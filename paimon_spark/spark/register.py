@@ -14,8 +14,7 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.session.session_settings import carry_settings, is_connect
+from paimon_spark.spark.session.session_settings import activate, carry_settings, is_connect
 from paimon_spark.spark.session.typed_errors import raise_typed_errors_of_classic, raise_typed_errors_of_connect
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def register(spark: SparkSession) -> None:
     if is_connect(spark):
         from paimon_spark.spark.pushdown.connect_loads import install_connect_loads
         from paimon_spark.spark.pushdown.loads import install_explain, install_push_down
-        from paimon_spark.spark.session.connect_views import install_views
+        from paimon_spark.spark.session.connect_plans import install_views
         from paimon_spark.spark.source.connect_streams import install_connect_streams  # needs the extra `connect`
 
         install_connect_loads()

@@ -12,9 +12,8 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.metastore.opening import kind_of
 from paimon_spark.spark.register import follow_new_sessions
 from paimon_spark.spark.register import register as register_format
-from paimon_spark.spark.session.active_session import check_session
 from paimon_spark.spark.session.hive_address import with_hive_address
-from paimon_spark.spark.session.session_settings import every_setting, is_connect
+from paimon_spark.spark.session.session_settings import check_session, every_setting, is_connect
 from paimon_spark.spark.session.typed_errors import remember_catalog_name
 from paimon_spark.table.paths import refuse_home
 

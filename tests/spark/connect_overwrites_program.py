@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonError, PaimonTable, UnsupportedError
-from paimon_spark.spark.session.plain_methods import plain
+from paimon_spark.spark.session.pyspark_members import plain
 from paimon_spark.spark.table import pinned_sources
 from tests.support.seeds import part_of
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 import paimon_spark
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.pushdown import loads
-from paimon_spark.spark.session.connect_messages import paimon_loads
+from paimon_spark.spark.session.connect_plans import paimon_loads
 from paimon_spark.spark.text import queries
 from tests.support.seeds import chance
 

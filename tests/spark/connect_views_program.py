@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.spark.session.plain_methods import plain
+from paimon_spark.spark.session.pyspark_members import plain
 from tests.support.seeds import part_of
 
 spark: Any = SparkSession.builder.remote(sys.argv[1]).getOrCreate()

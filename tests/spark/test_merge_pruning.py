@@ -13,7 +13,7 @@ import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.spark.session.pyspark_members import SourceSize, source_size
 from paimon_spark.spark.sql import merge as core
-from paimon_spark.spark.sql import merge_pruning
+from paimon_spark.spark.sql import merge_strategy
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +26,7 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_pruning, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(merge_strategy, "_LEAST_ROWS", 0)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_spark.spark.sql import merge_pruning
+from paimon_spark.spark.sql import merge_strategy
 from tests.support import seeds
 
 pytestmark = [pytest.mark.spark, pytest.mark.peer, pytest.mark.catalog("merged")]
@@ -207,7 +207,7 @@ def rows_by_chance(chance: random.Random, count: int, *, twice: bool) -> list[Ro
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small tables, too, only what the source can match is read."""
-    monkeypatch.setattr(merge_pruning, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(merge_strategy, "_LEAST_ROWS", 0)
 
 
 def source_frame(spark: SparkSession, source: list[Row], *, cached: bool) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark import OptionError, PaimonError, PaimonTable, UnsupportedError
 from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.spark.jobs import rescale as rescale_job
+from paimon_spark.spark.jobs import bucket_numbers as rescale_job
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite

@@ -15,7 +15,7 @@ from pyspark.sql.functions import col
 
 import paimon_spark
 from paimon_spark import PaimonTable
-from paimon_spark.spark.jobs import row_deletions
+from paimon_spark.spark.jobs import located_rows
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.sql import matched_frames
 from paimon_spark.table.deletion_vectors import vectors_of
@@ -178,7 +178,7 @@ def test_two_statements_on_one_file(
     spark: SparkSession, run: Run, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = create(spark, "k INT, v STRING", "(1, 'a'), (2, 'b'), (3, 'c')")
-    plain = row_deletions.commit_deletions
+    plain = located_rows.commit_deletions
     other = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
     meanwhile = [lambda: other.delete("k = 2")]
 
@@ -187,7 +187,7 @@ def test_two_statements_on_one_file(
             meanwhile.pop()()
         return plain(*args, **more)
 
-    monkeypatch.setattr(row_deletions, "commit_deletions", late)
+    monkeypatch.setattr(located_rows, "commit_deletions", late)
     run(f"DELETE FROM {name} WHERE k = 1")
     assert rows_of(spark, name) == [(3, "c")]
     table = opened(warehouse, name)

@@ -14,7 +14,7 @@ from pyspark.sql.functions import col
 import paimon_spark
 from paimon_spark import CommitConflictError, PaimonTable
 from paimon_spark.maintain.row_level import replaced_files
-from paimon_spark.spark.jobs import row_deletions
+from paimon_spark.spark.jobs import located_rows
 from paimon_spark.table.table import load_table
 from tests.support import seeds
 from tests.support.plain_source import write_plain
@@ -131,7 +131,7 @@ def test_what_others_did_meanwhile(
 ) -> None:
     """Rows that were appended stay; where a file was taken out the statement is run again."""
     name = create(spark, "k INT, v STRING", "(1, 'a'), (2, 'b')")
-    plain = row_deletions.select_stored
+    plain = located_rows.select_stored
     meanwhile: list[Callable[[], object]] = []
 
     def between_the_passes(rows: DataFrame, names: Sequence[str], *more: Column) -> DataFrame:
@@ -139,7 +139,7 @@ def test_what_others_did_meanwhile(
             meanwhile.pop()()
         return plain(rows, names, *more)
 
-    monkeypatch.setattr(row_deletions, "select_stored", between_the_passes)
+    monkeypatch.setattr(located_rows, "select_stored", between_the_passes)
     other = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
     late = spark.createDataFrame([(1, "late")], "k int, v string")
     meanwhile.append(lambda: other.append(late))

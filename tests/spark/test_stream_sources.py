@@ -14,8 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.spark.source.data_source import PaimonDataSource
-from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
-from paimon_spark.spark.source.stream_source import StreamSource
+from paimon_spark.spark.source.stream_source import SelfPacedStreamReader, StreamSource
 from tests.support.plain_source import plain_session
 from tests.support.queries import Query
 from tests.support.streams import source_of

@@ -16,8 +16,8 @@ from paimon_spark.errors import DataError, OptionError, PaimonError, Unsupported
 from paimon_spark.spark import register_catalog
 from paimon_spark.spark.register import _choose_workers
 from paimon_spark.spark.session import typed_errors
-from paimon_spark.spark.session.cut_frames import cut_batches
 from paimon_spark.spark.session.typed_errors import remember_catalog_name, typed_error
+from paimon_spark.spark.source.worker_process import cut_batches
 from paimon_spark.storage.store_options import secret_values
 
 WORKER = """An exception was thrown from the Python worker:

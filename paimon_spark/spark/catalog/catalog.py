@@ -30,7 +30,7 @@ from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Va
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
-from paimon_spark.spark.source.system_read import named_system_table
+from paimon_spark.spark.source.table_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.table.catalog_cache import forget

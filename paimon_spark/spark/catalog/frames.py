@@ -33,8 +33,7 @@ from paimon_spark.spark.catalog.scan_plan import ScanPlan
 from paimon_spark.spark.catalog.stream import StreamedTableProxy
 from paimon_spark.spark.catalog.system_table import SystemScanBuilderProxy, SystemTableProxy
 from paimon_spark.spark.catalog.table import SaveBuilderProxy, TableProxy
-from paimon_spark.spark.columns.char_columns import is_char, padded_by_spark
-from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.columns.types import is_char, padded_by_spark, to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.answer_proxy import Value, java_proxy, none_of
 from paimon_spark.spark.jvm.features import STREAMS, missing_of
@@ -52,8 +51,7 @@ from paimon_spark.spark.source.source_options import (
     row_condition,
 )
 from paimon_spark.spark.source.stream_source import StreamSource
-from paimon_spark.spark.source.system_read import MetadataSource, metadata_source, row_view_of
-from paimon_spark.spark.source.table_read import opened_for
+from paimon_spark.spark.source.table_read import MetadataSource, metadata_source, opened_for, row_view_of
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 from paimon_spark.spec.sql_text import filter_text, quoted_name

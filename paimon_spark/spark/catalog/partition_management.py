@@ -21,7 +21,7 @@ from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.session.session_options import refuse_older_state
 from paimon_spark.spark.sql.read_version import refuse_branch_of_session
-from paimon_spark.spark.sql.table_partitions import (
+from paimon_spark.spark.sql.table_definitions import (
     add_partitions,
     empty_partitions,
     missing_clauses,

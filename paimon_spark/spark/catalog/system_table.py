@@ -25,7 +25,7 @@ from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spark.jvm.gateway import Gateway
-from paimon_spark.spark.source.system_read import SystemTableReader
+from paimon_spark.spark.source.table_read import SystemTableReader
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.system.definition import SystemTable

@@ -1,1 +1,1 @@
-"""Columns of Paimon as columns of Spark and back: types, Arrow batches, CHAR, added columns."""
+"""Columns of Paimon as columns of Spark and back: types, Arrow batches, CHAR."""

@@ -11,11 +11,10 @@ from pyspark.errors import AnalysisException
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.connect.names import context_of, parts_of, there
-from paimon_spark.spark.session.plain_methods import wrap_method
-from paimon_spark.spark.session.pyspark_members import replace_in_error
+from paimon_spark.spark.session.pyspark_members import replace_in_error, wrap_method
 from paimon_spark.spark.sql.merge_frames import GivenClause
 from paimon_spark.spark.sql.merge_strategy import Action
-from paimon_spark.spark.statements.qualifiers import (
+from paimon_spark.spark.statements.expressions import (
     Relation,
     path_without_qualifiers,
     qualifiers_length,

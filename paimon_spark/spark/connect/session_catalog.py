@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.connect.names import context_of, new_or_there, parts_of, there
-from paimon_spark.spark.session.plain_methods import plain, wrap_method
+from paimon_spark.spark.session.pyspark_members import plain, wrap_method
 from paimon_spark.spark.session.session_settings import is_paimon_format
 from paimon_spark.spark.source.source_options import refused_spark_table
 from paimon_spark.spark.sql.warehouses import (

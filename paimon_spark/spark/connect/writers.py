@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.spark.connect.names import context_of, new_or_there, there
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
-from paimon_spark.spark.session.plain_methods import wrap_method
+from paimon_spark.spark.session.pyspark_members import wrap_method
 from paimon_spark.spark.session.session_settings import is_paimon_format
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.sql.inserted_rows import Insert

@@ -25,8 +25,8 @@ from paimon_spark.spark.hooks.write_columns import (
 from paimon_spark.spark.jvm import features
 from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import gateway_of
-from paimon_spark.spark.session.active_session import remember_catalog
 from paimon_spark.spark.session.pyspark_members import java_state
+from paimon_spark.spark.session.session_settings import remember_catalog
 from paimon_spark.spark.sql.table_definitions import keeps_format_tables
 from paimon_spark.storage.store_options import scheme_of
 from paimon_spark.table.catalog_views import keeps_functions, keeps_views

@@ -23,12 +23,12 @@ from paimon_spark.spark.jvm.plan_tables import (
     python_object,
     scala_seq,
 )
-from paimon_spark.spark.sql.merge_pruning import Equality
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
     Clause,
     ClauseShape,
     Comparison,
+    Equality,
     MergeRows,
     MergeShape,
     MergeStatement,

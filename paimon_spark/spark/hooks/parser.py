@@ -39,9 +39,9 @@ from paimon_spark.spark.statements.catalog_statements import (
     parse_function_statement,
     parse_view_statement,
 )
-from paimon_spark.spark.statements.copy_statements import is_copy
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.table_statements import (
+    is_copy,
     parse_analyze_statement,
     parse_repair_statement,
     parse_tag_statement,

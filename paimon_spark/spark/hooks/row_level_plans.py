@@ -19,7 +19,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
 from paimon_spark.spark.catalog.frames import relation_at
 from paimon_spark.spark.catalog.partition_management import catalyst_row
 from paimon_spark.spark.columns.types import CHAR_METADATA
-from paimon_spark.spark.jobs.row_deletions import HIT
+from paimon_spark.spark.jobs.located_rows import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_tables import OUTPUT, aligned_assignments, column_ids, java_list, scala_seq, with_field
 from paimon_spark.spark.session.pyspark_members import java_frame

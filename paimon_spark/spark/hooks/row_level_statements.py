@@ -14,7 +14,6 @@ from pyspark.errors.exceptions.captured import CapturedException
 from paimon_spark.commit.row_counts import counting, measured_commits
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.hooks.merge_plans import AnalyzedMerge, is_deterministic, merge_text
 from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
@@ -24,6 +23,7 @@ from paimon_spark.spark.jvm.node_metrics import statement_values
 from paimon_spark.spark.jvm.plan_tables import column_ids
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.session.session_options import refuse_older_state
+from paimon_spark.spark.source.write_target import merge_schema
 from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.merge_strategy import strategy_of
 from paimon_spark.spark.sql.row_changes import (

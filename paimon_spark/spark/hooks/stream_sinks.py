@@ -18,9 +18,8 @@ from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.hooks.parser import paimon_catalog_of
 from paimon_spark.spark.jvm.data_source_registry import keep_replaced_source_out_of_log
 from paimon_spark.spark.jvm.gateway import gateway_of
-from paimon_spark.spark.session.active_session import source_options_of
 from paimon_spark.spark.session.pyspark_members import java_state
-from paimon_spark.spark.session.session_settings import is_paimon, remember_format, settings_option
+from paimon_spark.spark.session.session_settings import is_paimon, remember_format, settings_option, source_options_of
 from paimon_spark.spark.source.partition_by import listed_columns
 from paimon_spark.spark.source.stream_writer import CHECKPOINT, needs_checkpoint, refuse_output_mode
 from paimon_spark.spark.statements.cursor import split_name

@@ -31,7 +31,6 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spark.catalog.loading import LoadedTable, all_settings, load_catalog_table, session_options
 from paimon_spark.spark.catalog.table import TableProxy
-from paimon_spark.spark.columns.merge_schema import typed_columns, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.hooks.java_rules import add_rule
 from paimon_spark.spark.jvm import compat, features
@@ -51,7 +50,8 @@ from paimon_spark.spark.jvm.plan_tables import (
 )
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, JavaCallError
 from paimon_spark.spark.session.session_options import MERGE_KEYS, MERGE_SCHEMA, SAME_AS, as_paimon_options, merge_rules
-from paimon_spark.spark.source.system_read import named_system_table
+from paimon_spark.spark.source.table_read import named_system_table
+from paimon_spark.spark.source.write_target import typed_columns, with_columns
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.schema_merge import MergeRules
 from paimon_spark.spec.sql_text import quoted_name

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.util import PythonEvalType
 
 from paimon_spark.spark.jobs.progress import job_property, named_jobs
-from paimon_spark.spark.session.cut_frames import cut_batches
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.session.session_settings import is_connect
+from paimon_spark.spark.source.worker_process import cut_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -30,7 +30,7 @@ from paimon_spark.maintain.migration import (
 )
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jobs.compact_job import fits_driver, in_tasks
-from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.session_settings import activate
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.new_schema import new_table_schema, undo_create

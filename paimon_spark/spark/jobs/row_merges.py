@@ -32,10 +32,9 @@ from paimon_spark.maintain.row_deletion import DeletedPositions, encode_position
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, numbered
-from paimon_spark.spark.jobs.column_updates import write_columns
 from paimon_spark.spark.jobs.compact_job import executor_of
+from paimon_spark.spark.jobs.located_rows import by_file, write_columns
 from paimon_spark.spark.jobs.progress import change_of
-from paimon_spark.spark.jobs.row_deletions import by_file
 from paimon_spark.spark.jobs.write_tasks import filled_batches
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import RowDeletions, TableWrite, planned

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import numbered
+from paimon_spark.spark.jobs.bucket_numbers import write_postponed
 from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.cross_partition import write_cross_partition
-from paimon_spark.spark.jobs.postponed import write_postponed
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite, run_write
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spec.schema import BucketMode

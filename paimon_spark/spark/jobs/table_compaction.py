@@ -38,6 +38,7 @@ from paimon_spark.maintain.compact.sorted_rewrite import (
     write_ranges,
 )
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow
+from paimon_spark.spark.jobs.bucket_numbers import take_in_postponed
 from paimon_spark.spark.jobs.clustering import targets_of
 from paimon_spark.spark.jobs.compact_job import (
     compactable,
@@ -47,7 +48,6 @@ from paimon_spark.spark.jobs.compact_job import (
     number_of_rewrite_tasks,
     shared_out,
 )
-from paimon_spark.spark.jobs.postponed import take_in_postponed
 from paimon_spark.spark.jobs.progress import name_of, shown_progress
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode

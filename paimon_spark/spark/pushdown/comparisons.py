@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from paimon_spark.spark.session.connect_messages import RELATION_COMMON, messages
+from paimon_spark.spark.session.connect_plans import RELATION_COMMON, messages
 from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spark.statements.query_trees import Comparison, NotUnderstoodError, Value, read_query
 from paimon_spark.spec.sql_text import quoted_name

@@ -28,26 +28,25 @@ from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.options.core_options import AT_SNAPSHOT, OPENED_AT
-from paimon_spark.spark.session.connect_messages import (
+from paimon_spark.spark.session.connect_plans import (
+    GLOBAL,
     READ,
     RELATION_COMMON,
-    is_paimon_load,
-    load_options,
-    messages,
-    paimon_loads,
-)
-from paimon_spark.spark.session.connect_plans import rows_of_view, sent_plan
-from paimon_spark.spark.session.connect_views import (
-    GLOBAL,
     KeptView,
     State,
     hash_of_view,
     is_as_kept,
+    is_paimon_load,
     kept_views,
+    load_options,
+    messages,
+    paimon_loads,
     plan_of_view,
+    rows_of_view,
+    sent_plan,
     views_named,
 )
-from paimon_spark.spark.session.plain_methods import wrap_method
+from paimon_spark.spark.session.pyspark_members import wrap_method
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_following, time_zone
 from paimon_spark.spark.source.source_options import COLUMNS, read_request

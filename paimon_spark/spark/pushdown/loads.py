@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from paimon_spark.errors import PaimonError
 from paimon_spark.options.core_options import AT_SNAPSHOT
 from paimon_spark.spark.pushdown.connect_loads import is_fixed, known_table, may_pin, pin_of, refresh_views
-from paimon_spark.spark.session.connect_messages import (
+from paimon_spark.spark.session.connect_plans import (
     EXPRESSION_STRING,
     READ,
     RELATION,
@@ -33,14 +33,14 @@ from paimon_spark.spark.session.connect_messages import (
     copied,
     is_paimon_load,
     load_options,
+    loads_of,
     messages,
     paimon_loads,
+    sent_plan,
 )
-from paimon_spark.spark.session.connect_plans import loads_of, sent_plan
-from paimon_spark.spark.session.plain_methods import plain, wrap_method
+from paimon_spark.spark.session.pyspark_members import plain, wrap_method
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER, read_request
-from paimon_spark.spark.source.system_read import metadata_source
-from paimon_spark.spark.source.table_read import TableRead, scans_text
+from paimon_spark.spark.source.table_read import TableRead, metadata_source, scans_text
 from paimon_spark.spark.sql.read_version import at_version
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.sql_text import quoted_name

@@ -1,17 +1,22 @@
-"""PySpark's private attributes that lead to the JVM, each named once. Connect sessions have none of them."""
+"""PySpark's private attributes that lead to the JVM, each named once, and its methods that this package wraps.
+
+Connect sessions have none of these attributes. Of a method that is wrapped PySpark's own is kept below it.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
 import threading
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from enum import Enum
+from functools import wraps
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from paimon_spark.errors import cutting
 from paimon_spark.storage.store_options import secret_values
 
 if TYPE_CHECKING:
@@ -19,6 +24,30 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_PLAIN = "_paimon_plain"
+
+
+def wrap_method(kind: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Put a method in place of one of a class, once; a class without it stays as it is.
+
+    Args:
+        kind: the class.
+        name: of the method.
+        around: is given PySpark's method, and returns the one that takes its place.
+    """
+    found = getattr(kind, name, None)
+    if found is None or hasattr(found, _PLAIN):
+        return
+    method = wraps(found)(cutting(around(found)))
+    setattr(method, _PLAIN, found)
+    setattr(kind, name, method)
+
+
+def plain(method: Any) -> Any:
+    """Return PySpark's own method below a bound method that may be wrapped."""
+    own = getattr(method, _PLAIN, None)
+    return method if own is None else own.__get__(method.__self__)
 
 
 _EXPR: MutableMapping[Any, Any] = WeakKeyDictionary()

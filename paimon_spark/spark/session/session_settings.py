@@ -3,6 +3,9 @@
 Readers and writers of a registered session add the settings of that moment as one option more when a table of ours is
 loaded or saved: ``SET spark.paimon.…`` acts at ``load()`` and ``save()``, as in the official connector. On classic
 sessions and on Connect.
+
+The session of a thread, in which Spark looks for Python data sources, and the catalogs registered in a session are
+known here as well.
 """
 
 from __future__ import annotations
@@ -18,12 +21,53 @@ from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from paimon_spark.errors import OptionError, cutting
-from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.pyspark_members import java_state, jvm_of, unlogged
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
+
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+
+
+def activate(spark: SparkSession) -> None:
+    """Let the thread that calls this find the format: in a new thread, Spark looks for Python sources in no session."""
+    if getattr(spark, "_sc", None) is not None and type(spark).getActiveSession() is None:
+        spark.createDataFrame([], "unused int")  # makes the session the thread's active one, as any query would
+
+
+def check_session(given: Any, call: str) -> None:
+    """Refuse what is no session.
+
+    Args:
+        given: what stands where the session belongs.
+        call: how the function is called, as in ``register(spark)``.
+
+    Raises:
+        OptionError: it is none, such as a path that was given first.
+    """
+    if not hasattr(given, "createDataFrame"):
+        raise OptionError(f"{call} takes the session first, and {given!r} is none")
+
+
+_registered: WeakKeyDictionary[Any, dict[str, FilesystemCatalog]] = WeakKeyDictionary()
+
+
+def remember_catalog(spark: SparkSession, name: str, catalog: FilesystemCatalog) -> None:
+    """Keep a catalog by its name."""
+    _registered.setdefault(spark, {})[name] = catalog
+
+
+def catalogs_of(spark: SparkSession) -> Mapping[str, FilesystemCatalog]:
+    """The catalogs that Spark itself asks for their tables, by their names; a copy."""
+    return dict(_registered.get(spark, {}))
+
+
+def source_options_of(spark: SparkSession, name: str, database: str, table: str) -> Mapping[str, str] | None:
+    """The options by which the data source opens a table of a catalog, with its path; None for another catalog."""
+    catalog = _registered.get(spark, {}).get(name)
+    return None if catalog is None else {**catalog.options, "path": catalog.table_path(database, table)}
+
 
 SETTINGS = "paimon.secret-settings"
 """The option in which `SessionSettings` travel. What a user gives under this name is replaced.

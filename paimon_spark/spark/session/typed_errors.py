@@ -20,7 +20,7 @@ from pyspark.errors.exceptions import captured
 
 from paimon_spark import errors
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.session.plain_methods import wrap_method
+from paimon_spark.spark.session.pyspark_members import wrap_method
 
 _RAISED = re.compile(
     r"paimon_spark\.errors\.(\w+): (.+?)"

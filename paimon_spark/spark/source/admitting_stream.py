@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from paimon_spark.read.stream_offset import StreamOffset
-from paimon_spark.spark.session.cut_frames import told_by_worker
-from paimon_spark.spark.source.stream_reader import PaimonStreamReader
+from paimon_spark.spark.source.stream_source import PaimonStreamReader
+from paimon_spark.spark.source.worker_process import told_by_worker
 
 _NO_LIMIT = (1 << 62) - 1
 

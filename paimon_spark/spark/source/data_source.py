@@ -23,18 +23,20 @@ from pyspark.sql.datasource import (
 )
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.columns.char_columns import padded_by_spark
-from paimon_spark.spark.columns.merge_schema import with_columns
-from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, spark_struct, to_spark_struct
-from paimon_spark.spark.session.cut_frames import told_by_worker
+from paimon_spark.spark.columns.types import (
+    from_spark_struct,
+    padded_by_spark,
+    spark_arrow_schema,
+    spark_struct,
+    to_spark_struct,
+)
 from paimon_spark.spark.session.session_settings import OF_STREAM
 from paimon_spark.spark.source.source_options import read_columns, read_request, write_request
-from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
-from paimon_spark.spark.source.stream_source import PlannedStream, StreamSource
-from paimon_spark.spark.source.system_read import metadata_reader, metadata_source
-from paimon_spark.spark.source.table_read import TableRead
+from paimon_spark.spark.source.stream_source import PlannedStream, SelfPacedStreamReader, StreamSource
+from paimon_spark.spark.source.table_read import TableRead, metadata_reader, metadata_source
 from paimon_spark.spark.source.table_write import IN_ANY_TASK, TableWrite, TaskRows, planned
-from paimon_spark.spark.source.write_target import overwrite_of, target_table
+from paimon_spark.spark.source.worker_process import told_by_worker
+from paimon_spark.spark.source.write_target import overwrite_of, target_table, with_columns
 from paimon_spark.spark.source.writer import PaimonWriter
 from paimon_spark.storage.store_options import without_secrets
 from paimon_spark.write.plan import plan_write

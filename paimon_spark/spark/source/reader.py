@@ -17,8 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.read.split import DataSplit
 from paimon_spark.spark.columns.arrow_cast import convert_batches
-from paimon_spark.spark.session.cut_frames import cut_batches, told_by_worker
-from paimon_spark.spark.source.worker_process import speed_up_worker
+from paimon_spark.spark.source.worker_process import cut_batches, speed_up_worker, told_by_worker
 
 if TYPE_CHECKING:
     from paimon_spark.read.table_scan import ReadPlan

@@ -1,24 +1,36 @@
-"""What ``spark.readStream.format("paimon")`` reads: the table, the view, the columns, and the scan behind them."""
+"""What ``spark.readStream.format("paimon")`` reads, and the plain source of it: a reader over `StreamScan`.
+
+The table, the view, the columns, and the scan behind them.
+
+PySpark's ``DataSourceStreamReader``: Spark keeps one Python process per query that answers for it. From PySpark 4.2 on
+Spark says where a batch starts and how much it may hold; before, the source has to know itself where it stands, from
+what it answered last or from the offset that Spark shows it after a restart.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import UnsupportedError
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.options import find_option
 from paimon_spark.read.audit_log import CHANGE_FEED
 from paimon_spark.read.metadata_columns import metadata_fields, refuse_merged_splits
 from paimon_spark.read.postponed_read import merges_postponed
 from paimon_spark.read.row_views import AUDIT_LOG, ROWS, find_view
-from paimon_spark.read.stream_offset import CONSUMER_ID, stream_mode
+from paimon_spark.read.stream_offset import CONSUMER_ID, StreamOffset, stream_mode
 from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
 from paimon_spark.read.stream_split import stream_read
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.session.session_settings import time_zone
-from paimon_spark.spark.source.reader import PaimonReader, pack_groups, task_slots
+from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader, pack_groups, task_slots
 from paimon_spark.spark.source.source_options import match_columns, read_columns, row_condition
+from paimon_spark.spark.source.worker_process import told_by_worker
 from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.spec.schema_validation import check_streamed_overwrites
 from paimon_spark.table.support import check_readable
@@ -26,9 +38,10 @@ from paimon_spark.table.table import load_table
 from paimon_spark.table.time_travel import CREATED_AFTER, MODE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import tzinfo
 
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from paimon_spark.read.split import DataSplit
@@ -179,3 +192,71 @@ def _view_of(name: str | None) -> RowView:
             "<table>$audit_log."
         )
     return view
+
+
+class PaimonStreamReader(DataSourceStreamReader):
+    """One stream. Made in the process that answers for the query, and once more to be pickled to its tasks."""
+
+    def __init__(self, stream: PlannedStream) -> None:
+        self._stream: PlannedStream | None = stream
+        self._reader = stream.reader
+
+    @property
+    def stream(self) -> PlannedStream:
+        """The stream, on the driver."""
+        assert self._stream is not None, "tasks have no stream"
+        return self._stream
+
+    @told_by_worker
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins."""
+        return self.stream.scan.initial().to_json()
+
+    @told_by_worker
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """The tasks of a batch."""
+        batch = self.stream.scan.batch(StreamOffset.of_json(start), StreamOffset.of_json(end), task_slots())
+        return [PaimonPartition(splits) for splits in self.stream.tasks(batch)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return self._reader.read(partition)
+
+    @told_by_worker
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Note what is done for good."""
+        self.stream.scan.commit(StreamOffset.of_json(end))
+
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle without the stream, which tasks have no use for."""
+        return {**self.__dict__, "_stream": None}
+
+
+class SelfPacedStreamReader(PaimonStreamReader):
+    """For PySpark 4.0 and 4.1, which say a source neither the start of a batch nor the trigger.
+
+    A new query asks for the latest offset before all else. One of ``availableNow`` ends there, so it is all that there
+    is; later batches keep to the limits, and so does a restarted query, which is shown where it stands.
+    """
+
+    _at: StreamOffset | None = None
+
+    @told_by_worker
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+        """The end of the next batch, from where the last one ended."""
+        self._at = self._newest() if self._at is None else self.stream.scan.next_offset(self._at)
+        return self._at.to_json()
+
+    def _newest(self) -> StreamOffset:
+        """The offset behind the latest snapshot, or where the options begin if that is later."""
+        scan = self.stream.scan
+        with suppress(PaimonError):  # a restarted query needs nothing of what its options name
+            return max(scan.newest(), scan.initial())
+        return scan.newest()
+
+    @told_by_worker
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """The tasks of a batch. After a restart Spark asks first for an empty one, where it stands."""
+        if self._at is None:
+            self._at = StreamOffset.of_json(end)
+        return super().partitions(start, end)

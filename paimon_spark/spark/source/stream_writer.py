@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from paimon_spark.commit.file_store_commit import StreamBatch, stream_user
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.spark.session.cut_frames import told_by_worker
+from paimon_spark.spark.source.worker_process import told_by_worker
 from paimon_spark.spark.source.writer import PaimonCommitMessage
 from paimon_spark.storage.file_io import FileIO
 

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.errors import cutting
-from paimon_spark.spark.session.cut_frames import told_by_worker
+from paimon_spark.spark.source.worker_process import told_by_worker
 from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from paimon_spark.storage.store_options import scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from paimon_spark.spark.statements.copy_statements import CopyFormat, CopyIntoLocation, CopyIntoTable
+    from paimon_spark.spark.statements.table_statements import CopyFormat, CopyIntoLocation, CopyIntoTable
     from paimon_spark.table.table import FileStoreTable
 
 LOADED = (

@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType, StructType
 
 from paimon_spark.errors import SchemaError, UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_type
-from paimon_spark.spark.session.plain_methods import plain
+from paimon_spark.spark.session.pyspark_members import plain
 from paimon_spark.spark.sql.procedures.procedure import ResultColumn
 from paimon_spark.spark.sql.warehouses import analysis_error, is_temporary_view, quoted, schema_not_found
 from paimon_spark.spark.statements.catalog_statements import (

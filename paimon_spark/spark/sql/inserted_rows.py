@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from paimon_spark.spark.columns.merge_schema import typed_columns, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.session.overwrite_mode import (
@@ -23,6 +22,7 @@ from paimon_spark.spark.session.overwrite_mode import (
 )
 from paimon_spark.spark.session.session_options import merge_rules
 from paimon_spark.spark.source.source_options import REPLACE_WHERE
+from paimon_spark.spark.source.write_target import typed_columns, with_columns
 from paimon_spark.spark.sql.store_assignment import assigned, assigned_literal, fields_by_name
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted
 from paimon_spark.spec.sql_text import literal_text, quoted_name

@@ -13,13 +13,11 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from paimon_spark.errors import OptionError, PaimonError, SchemaMismatchError
 from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, metadata_fields, tracked_names
-from paimon_spark.spark.columns.char_columns import padded, stored
-from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.columns.types import padded, stored, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import numbered
-from paimon_spark.spark.jobs.row_deletions import HIT
+from paimon_spark.spark.jobs.located_rows import HIT
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
-from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.session.session_settings import settings_of
+from paimon_spark.spark.session.session_settings import activate, settings_of
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spark.sql.store_assignment import assigned

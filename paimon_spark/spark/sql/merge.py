@@ -34,7 +34,6 @@ from paimon_spark.maintain.row_level import check_merge, columns_kept_by_engine
 from paimon_spark.read.key_lookup import KeyLookup
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
 from paimon_spark.read.superseded_rows import has_key_twice
-from paimon_spark.spark.columns.merge_schema import merge_schema, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct, to_spark_type
 from paimon_spark.spark.jobs.keyed_merges import (
     MATCHED,
@@ -48,8 +47,8 @@ from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_colu
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.session_options import merge_rules
+from paimon_spark.spark.source.write_target import merge_schema, with_columns
 from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge
-from paimon_spark.spark.sql.merge_pruning import kept_if_small, matching_rows
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
     Clause,
@@ -60,6 +59,8 @@ from paimon_spark.spark.sql.merge_strategy import (
     first_clause,
     has_own_buckets,
     kept_columns,
+    kept_if_small,
+    matching_rows,
     strategy_of,
 )
 from paimon_spark.spark.sql.store_assignment import lacks_fields

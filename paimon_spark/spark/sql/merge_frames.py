@@ -16,16 +16,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
 from paimon_spark.errors import OptionError, SchemaMismatchError
-from paimon_spark.spark.columns.char_columns import stored
-from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
+from paimon_spark.spark.columns.types import stored, to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values, metadata_named
-from paimon_spark.spark.sql.merge_pruning import Equality
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
     Clause,
     ClauseShape,
     Comparison,
+    Equality,
     MergeRows,
     MergeShape,
     MergeStatement,

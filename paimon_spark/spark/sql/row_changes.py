@@ -30,10 +30,8 @@ from paimon_spark.maintain.row_level import (
     is_partition_delete,
     truncate,
 )
-from paimon_spark.spark.columns.char_columns import stored
-from paimon_spark.spark.columns.types import to_spark_type
-from paimon_spark.spark.jobs.column_updates import update_rows
-from paimon_spark.spark.jobs.row_deletions import HIT, delete_by_rewriting, rewrite_rows, write_deletions
+from paimon_spark.spark.columns.types import stored, to_spark_type
+from paimon_spark.spark.jobs.located_rows import HIT, delete_by_rewriting, rewrite_rows, update_rows, write_deletions
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand

@@ -1,15 +1,19 @@
-"""What CREATE, ALTER, RENAME and DROP of tables and databases mean, for both fronts: what is refused, and what is made.
+"""What CREATE, ALTER, RENAME and DROP of tables, databases and partitions mean, for both fronts.
 
-A front reads the statement (Spark's objects, or tokens); the decisions are here.
+A front reads the statement (Spark's objects, or tokens); what is refused, and what is made, is decided here.
 
 REPLACE TABLE: a table loses its rows and gets another schema; its snapshots stay readable.
+
+DROP PARTITION and TRUNCATE TABLE … PARTITION: a clause names values of some partition columns. A partition is there
+when the table's own branch has files of it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.types import DataType, StructField, StructType
 
@@ -18,6 +22,7 @@ from paimon_spark.errors import OptionError, SchemaChangeError, UnsupportedError
 from paimon_spark.metastore.opening import metastore_of
 from paimon_spark.options import canonical_options, refuse_without_server
 from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spec.java_text import epoch_millis
 from paimon_spark.spec.schema import FILE_FORMAT, FORMAT_TABLE, FORMATS, TYPE
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.sql_text import quoted_name
@@ -25,7 +30,9 @@ from paimon_spark.table.catalog_cache import forget
 from paimon_spark.table.metastore_catalog import MetastoreCatalog
 from paimon_spark.table.new_schema import names_of
 from paimon_spark.table.paths import is_path_name, plain_path
+from paimon_spark.table.system.groups import partition_sums
 from paimon_spark.table.table import create_table
+from paimon_spark.table.two_branches import matching_partitions, own_partitions
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -279,3 +286,69 @@ def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
     if table.snapshots.latest_id() is not None:
         commit(table, [], overwrite=OverwriteSpec.truncate(), operation=Operation.TRUNCATE)
     table.schemas.commit_next(lambda latest: replace(schema, id=latest.id + 1))
+
+
+_LOG = logging.getLogger(__name__)
+Values = Mapping[str, Any]
+"""Values by partition column; columns that are left out have any value."""
+
+
+def missing_clauses(table: FileStoreTable, clauses: Sequence[Values]) -> list[int]:
+    """Return the positions of the clauses that name no partition with rows."""
+    there = own_partitions(table)
+    return [at for at, wanted in enumerate(clauses) if not matching_partitions(table, wanted, there)]
+
+
+def missing_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> list[int]:
+    """Return the positions of the clauses that name a whole partition which has no rows: DROP PARTITION refuses them.
+
+    Java: a clause that leaves out columns may match nothing.
+    """
+    keys = table.schema.partition_keys
+    return [at for at in missing_clauses(table, clauses) if len(clauses[at]) == len(keys)]
+
+
+def partition_counts(table: FileStoreTable, values: Values) -> dict[str, int] | None:
+    """Return what is known of a whole partition by the names of Java's ``PartitionStatistics``; None without files."""
+    for live, sums in partition_sums(table):
+        directories = [live.partitions[number] for number in sums["partition"].to_pylist()]
+        found = live.table.manifests.partition_batch(directories).to_pylist()
+        for row, there in zip(sums.to_pylist(), found, strict=True):
+            if there == values:
+                return {
+                    "fileCount": row["file_count"],
+                    "fileSizeInBytes": row["file_size_in_bytes"],
+                    "lastFileCreationTime": 0
+                    if row["last_update_time"] is None
+                    else epoch_millis(row["last_update_time"]),
+                    "recordCount": row["record_count"],
+                }
+    return None
+
+
+def add_partitions(table: FileStoreTable, clauses: Sequence[Values], *, located: bool) -> None:
+    """Run ADD PARTITION, which adds nothing and logs a line: scripts written for Hive go on (Java does the same).
+
+    Raises:
+        UnsupportedError: it has.
+    """
+    if located:
+        raise UnsupportedError(
+            "ADD PARTITION … LOCATION is not supported for a Paimon table: its partitions have their directories in "
+            "that of the table. INSERT the rows that lie elsewhere"
+        )
+    for values in clauses:
+        named = ", ".join(f"{name}={value}" for name, value in values.items())
+        _LOG.warning("%s: ADD PARTITION (%s) adds nothing: a partition is there once it has rows.", table.path, named)
+
+
+def empty_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> None:
+    """Delete the rows of all partitions that clauses name, in one commit."""
+    there = own_partitions(table)
+    found: list[dict[str, Any]] = []
+    for wanted in clauses:
+        found += [values for values in matching_partitions(table, wanted, there) if values not in found]
+    if found:
+        from paimon_spark.maintain.row_level import truncate  # most statements do without it
+
+        truncate(table, *found)

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
-from paimon_spark.spark.session.active_session import catalogs_of
 from paimon_spark.spark.session.hive_address import with_hive_address
-from paimon_spark.spark.session.plain_methods import plain
+from paimon_spark.spark.session.pyspark_members import plain
+from paimon_spark.spark.session.session_settings import catalogs_of
 from paimon_spark.spark.statements.cursor import split_name
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.store_options import store_of

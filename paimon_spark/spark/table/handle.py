@@ -15,8 +15,7 @@ from paimon_spark.errors import PaimonError, UnsupportedError, cut_methods
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.options.registry import option_keys as keyword_options
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
-from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.session.session_settings import is_connect, settings_option
+from paimon_spark.spark.session.session_settings import activate, is_connect, settings_option
 from paimon_spark.spark.source.source_options import COLUMNS, read_request
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.storage.store_options import redact

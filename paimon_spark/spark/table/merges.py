@@ -12,10 +12,9 @@ from pyspark.sql import functions as sf
 from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError
 from paimon_spark.options.registry import column_names
-from paimon_spark.spark.columns.char_columns import padded
-from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.columns.types import padded
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path, refuse_older_state
-from paimon_spark.spark.session.session_settings import settings_of
+from paimon_spark.spark.session.session_settings import activate, settings_of
 from paimon_spark.spark.sql.merge import rules_of, run_frame_merge
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause, equal_columns
 from paimon_spark.spark.sql.merge_strategy import Action

@@ -17,8 +17,7 @@ from paimon_spark.spark.jobs.copies import directory_source, migrate, table_sour
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_as_is, write_shuffled
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.register import register
-from paimon_spark.spark.session.active_session import activate, check_session
-from paimon_spark.spark.session.session_settings import is_connect, settings_option
+from paimon_spark.spark.session.session_settings import activate, check_session, is_connect, settings_option
 from paimon_spark.spark.session.typed_errors import class_named
 from paimon_spark.spark.source.source_options import (
     REPORT_TO,

@@ -9,8 +9,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.options.core_options import OPENED_AT, READS_LEVEL_0
 from paimon_spark.read.postponed_read import hides_rows, refuse_self_overwrite
 from paimon_spark.spark.pushdown.connect_loads import unpinned
-from paimon_spark.spark.session.connect_messages import is_paimon_load, load_options
-from paimon_spark.spark.session.connect_plans import unknown_views, with_loads
+from paimon_spark.spark.session.connect_plans import is_paimon_load, load_options, unknown_views, with_loads
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.source_options import read_request

@@ -9,8 +9,8 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.commit.row_counts import RowCounts, counting
 from paimon_spark.errors import OptionError
-from paimon_spark.spark.columns.char_columns import padded
-from paimon_spark.spark.jobs.row_deletions import HIT
+from paimon_spark.spark.columns.types import padded
+from paimon_spark.spark.jobs.located_rows import HIT
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path, refuse_older_state
 from paimon_spark.spark.session.session_settings import settings_of
 from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values

@@ -22,10 +22,10 @@ from paimon_spark.maintain.refs.tags import moment
 from paimon_spark.options.option import parse_duration
 from paimon_spark.options.registry import column_names
 from paimon_spark.spark.jobs.analyze import analyze
+from paimon_spark.spark.jobs.bucket_numbers import rescale
 from paimon_spark.spark.jobs.compact_job import compactable, executor_of, is_full, rewrite_indexes
 from paimon_spark.spark.jobs.copies import copy_table
 from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
-from paimon_spark.spark.jobs.rescale import rescale
 from paimon_spark.spark.jobs.table_compaction import compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.table.handle import TablePart, dynamic_options

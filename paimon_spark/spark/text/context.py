@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.spark.session.plain_methods import plain
+from paimon_spark.spark.session.pyspark_members import plain
 from paimon_spark.spark.sql.warehouses import Warehouses
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from paimon_spark.commit.row_counts import counting
-from paimon_spark.spark.jobs.row_deletions import HIT
+from paimon_spark.spark.jobs.located_rows import HIT
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, refuse_older_state
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
@@ -18,8 +18,7 @@ from paimon_spark.spark.sql.row_changes import run_delete as delete
 from paimon_spark.spark.sql.row_changes import run_update as update
 from paimon_spark.spark.sql.warehouses import TableName
 from paimon_spark.spark.statements.cursor import Cursor, Kind
-from paimon_spark.spark.statements.expressions import Named
-from paimon_spark.spark.statements.qualifiers import Relation, path_without_qualifiers
+from paimon_spark.spark.statements.expressions import Named, Relation, path_without_qualifiers
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.queries import run_query, write_options

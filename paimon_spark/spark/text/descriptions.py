@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.source.system_read import named_system_table
+from paimon_spark.spark.source.table_read import named_system_table
 from paimon_spark.spark.sql.procedures.procedure import ResultColumn
 from paimon_spark.spark.sql.procedures.statement_procedures import DESCRIPTION_COLUMNS, described_partition
 from paimon_spark.spark.sql.table_descriptions import (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from paimon_spark.errors import SchemaError
-from paimon_spark.spark.session.plain_methods import plain
+from paimon_spark.spark.session.pyspark_members import plain
 from paimon_spark.spark.sql.functions import (
     BEFORE_EXPRESSION,
     Surroundings,

@@ -22,7 +22,7 @@ from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause
 from paimon_spark.spark.sql.merge_strategy import Action
 from paimon_spark.spark.sql.warehouses import resolve
 from paimon_spark.spark.statements.cursor import Cursor, Kind
-from paimon_spark.spark.statements.qualifiers import Relation, with_aliases, with_other_aliases
+from paimon_spark.spark.statements.expressions import Relation, with_aliases, with_other_aliases
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
 from paimon_spark.spark.table.pinned_sources import pinned_source

@@ -9,7 +9,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate as truncate_table
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.sql.format_tables import refuse_location
-from paimon_spark.spark.sql.table_partitions import (
+from paimon_spark.spark.sql.table_definitions import (
     add_partitions,
     empty_partitions,
     missing_clauses,

@@ -19,11 +19,10 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.read.metadata_columns import metadata_fields
-from paimon_spark.spark.columns.char_columns import padded
-from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.session.session_settings import following
+from paimon_spark.spark.columns.types import padded
+from paimon_spark.spark.session.session_settings import activate, following
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER
-from paimon_spark.spark.source.system_read import named_system_table
+from paimon_spark.spark.source.table_read import named_system_table
 from paimon_spark.spark.sql.read_version import (
     POINTS_OF_TIME,
     at_version,
@@ -41,7 +40,7 @@ from paimon_spark.spark.sql.warehouses import (
     table_not_found,
 )
 from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
-from paimon_spark.spark.statements.qualifiers import Relation, replaced_qualifiers
+from paimon_spark.spark.statements.expressions import Relation, replaced_qualifiers
 from paimon_spark.spark.statements.query_trees import (
     NotUnderstoodError,
     Query,

@@ -13,9 +13,8 @@ from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.spark.register import register
-from paimon_spark.spark.session.active_session import check_session
-from paimon_spark.spark.session.connect_views import keep_view, kept_views
-from paimon_spark.spark.session.session_settings import following, is_connect
+from paimon_spark.spark.session.connect_plans import keep_view, kept_views
+from paimon_spark.spark.session.session_settings import check_session, following, is_connect
 from paimon_spark.spark.source.source_options import read_request, refused_spark_table
 from paimon_spark.spark.source.table_read import TableRead, scans_text
 from paimon_spark.spark.sql.copy_into import LOADED, WRITTEN, copy_into_location, copy_into_table
@@ -28,8 +27,8 @@ from paimon_spark.spark.sql.warehouses import (
     use,
     warehouses_of,
 )
-from paimon_spark.spark.statements.copy_statements import CopyIntoLocation, is_copy, read_copy
 from paimon_spark.spark.statements.cursor import Cursor, Token, backslashes_kept
+from paimon_spark.spark.statements.table_statements import CopyIntoLocation, is_copy, read_copy
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment

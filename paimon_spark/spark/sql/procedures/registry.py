@@ -26,9 +26,9 @@ def _procedures_of(module: ModuleType) -> Iterator[Procedure]:
 def procedures() -> Mapping[str, Procedure]:
     """Return all procedures by name. Their modules are imported by the first CALL."""
     from paimon_spark.spark.sql import foreign_statements
-    from paimon_spark.spark.sql.procedures import copies, statement_procedures, tags, upkeep
+    from paimon_spark.spark.sql.procedures import statement_procedures, tags, upkeep
 
-    modules = (tags, upkeep, copies, statement_procedures, foreign_statements)
+    modules = (tags, upkeep, statement_procedures, foreign_statements)
     return {each.name: each for module in modules for each in _procedures_of(module)}
 
 

@@ -33,8 +33,8 @@ from paimon_spark.spark.sql.functions import (
     temporary_views_in,
 )
 from paimon_spark.spark.sql.procedures.procedure import CallContext, ResultColumn, Rows, Text, procedure, read_as
+from paimon_spark.spark.sql.table_definitions import partition_counts
 from paimon_spark.spark.sql.table_descriptions import Row, partition_text, table_struct
-from paimon_spark.spark.sql.table_partitions import partition_counts
 from paimon_spark.spark.sql.views import VIEW_COLUMNS, ViewContext, run_view_statement
 from paimon_spark.spark.sql.warehouses import quoted, table_not_found
 from paimon_spark.spark.statements.catalog_statements import (
@@ -43,7 +43,6 @@ from paimon_spark.spark.statements.catalog_statements import (
     parse_function_statement,
     parse_view_statement,
 )
-from paimon_spark.spark.statements.copy_statements import CopyIntoLocation, CopyIntoTable, is_copy, read_copy
 from paimon_spark.spark.statements.cursor import Cursor, Kind, split_name
 from paimon_spark.spark.statements.table_statements import (
     ALTER_TAGS,
@@ -51,10 +50,14 @@ from paimon_spark.spark.statements.table_statements import (
     REPAIR,
     SHOW_TAGS,
     AnalyzeStatement,
+    CopyIntoLocation,
+    CopyIntoTable,
     TagStatement,
+    is_copy,
     parse_analyze_statement,
     parse_repair_statement,
     parse_tag_statement,
+    read_copy,
 )
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.sql_text import quoted_name, spark_literal
