@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import PaimonError, PaimonTable, UnsupportedError
 from paimon_spark.spark.session.pyspark_members import plain
-from paimon_spark.spark.table import pinned_sources
+from paimon_spark.spark.table import rows as table_rows
 from tests.support.seeds import part_of
 
 spark: Any = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
@@ -167,7 +167,7 @@ def view_made_anew() -> None:
 def rival() -> None:
     """A commit between the statement's snapshot and its own is a conflict."""
     name, path = create("'bucket'='1'")
-    original = pinned_sources.pinned_source
+    original = table_rows.pinned_source
 
     def late(*given: Any, **named: Any) -> Any:
         found = original(*given, **named)
@@ -175,10 +175,10 @@ def rival() -> None:
         return found
 
     view = by_query(name, path)
-    pinned_sources.pinned_source = late
+    table_rows.pinned_source = late
     with pytest.raises(PaimonError, match="the same partition"):
         by_statement(name, path, view)
-    pinned_sources.pinned_source = original
+    table_rows.pinned_source = original
     assert shown(name) == [(1, 10), (2, 21), (3, 30), (5, 50)], shown(name)
 
 

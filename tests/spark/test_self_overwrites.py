@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import PaimonError, PaimonTable
 from paimon_spark.spark.hooks import self_overwrites
-from paimon_spark.spark.table import pinned_sources
+from paimon_spark.spark.table import rows as table_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -177,7 +177,7 @@ def test_a_rival_between_read_and_commit_is_a_conflict(
         return pinned
 
     monkeypatch.setattr(self_overwrites, "tree_at", late(self_overwrites.tree_at))
-    monkeypatch.setattr(pinned_sources, "pinned_source", late(pinned_sources.pinned_source))
+    monkeypatch.setattr(table_rows, "pinned_source", late(table_rows.pinned_source))
     with pytest.raises((PySparkException, PaimonError), match="the same partition"):
         way(spark, name, path)
     assert rows_of(spark, name) == [(1, 10, "a"), (2, 20, "a"), (3, 30, "b"), (5, 50, "a")]

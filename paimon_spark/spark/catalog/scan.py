@@ -29,7 +29,7 @@ from paimon_spark.read.plain_files import PARTITION_TYPES
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView, residual_filter
 from paimon_spark.spark.catalog import pushed_aggregates
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, ReaderScanProxy
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, ReaderScanProxy, python_batch
 from paimon_spark.spark.catalog.bucketed_scan import BUCKETING, bucket_key, buckets_of, by_bucket, partitions_of
 from paimon_spark.spark.catalog.driver_read import ChangedScans, is_small, read_here, rows_here
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
@@ -46,7 +46,6 @@ from paimon_spark.spark.catalog.native_scan import (
 from paimon_spark.spark.catalog.position_filter import PositionFilter, already_filtered, may_need_position_filter
 from paimon_spark.spark.catalog.pushed_aggregates import is_counted_by_tasks, plan_of_tasks
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
-from paimon_spark.spark.catalog.python_source import python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last, touched_paths
 from paimon_spark.spark.catalog.stream import stream_of_plan
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct, to_spark_type

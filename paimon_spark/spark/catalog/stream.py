@@ -20,11 +20,10 @@ from paimon_spark.errors import OptionError
 from paimon_spark.read.audit_log import CHANGE_FEED
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.read.table_scan import residual_filter
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, python_batch
 from paimon_spark.spark.catalog.named_table import NamedTableProxy, metadata_answers
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
-from paimon_spark.spark.catalog.python_source import python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, partition_columns_last
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy

@@ -19,6 +19,7 @@ from paimon_spark.commit.overwrite import check_partition_condition
 from paimon_spark.commit.row_counts import CommitMetrics, measured_commits, reporting_to
 from paimon_spark.errors import CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.options import canonical_options, reaching_options
+from paimon_spark.spark.catalog.basic_scan import python_write_builder
 from paimon_spark.spark.catalog.distributed_rows import (
     DistributedRows,
     Parallelism,
@@ -26,7 +27,6 @@ from paimon_spark.spark.catalog.distributed_rows import (
     write_distribution,
 )
 from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
-from paimon_spark.spark.catalog.python_source import python_write_builder
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, local_rows, takes_rows
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat

@@ -22,7 +22,7 @@ from paimon_spark.spark.statements.expressions import (
     with_other_aliases,
 )
 from paimon_spark.spark.table.handle import TableHandle
-from paimon_spark.spark.table.merges import Merge
+from paimon_spark.spark.table.rows import Merge
 from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:

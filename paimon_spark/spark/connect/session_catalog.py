@@ -22,12 +22,12 @@ from paimon_spark.spark.sql.warehouses import (
     schema_not_found,
     use,
 )
+from paimon_spark.spark.text.catalog_objects import view_named
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.databases import named_database
 from paimon_spark.spark.text.descriptions import struct_of
 from paimon_spark.spark.text.queries import read_table
 from paimon_spark.spark.text.statement import run_statement
-from paimon_spark.spark.text.view_rows import view_named
 from paimon_spark.spec.sql_text import literal_text, matching, quoted_name
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 

@@ -17,7 +17,7 @@ from paimon_spark.spark.session.session_settings import is_paimon_format
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.sql.inserted_rows import Insert
 from paimon_spark.spark.sql.warehouses import TableName, quoted, table_not_found
-from paimon_spark.spark.table.pinned_sources import replacing_rows
+from paimon_spark.spark.table.rows import replacing_rows
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.inserts import insert_rows, written_table
 from paimon_spark.spark.text.statement import run_statement

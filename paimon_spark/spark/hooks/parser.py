@@ -10,28 +10,45 @@ Spark.
 Spark lets ALTER TABLE … DROP PARTITION name all partition columns or none. In Paimon the first ones are enough, as in
 the official connector. Such a statement leaves the parser with its partitions resolved, which Spark then takes as they
 are: the table is asked to drop rows with fewer values than it has partition columns.
+
+CREATE TABLE … LIKE before Spark 4.2, whose catalogs are not asked: Spark's parser takes it for its own tables. The
+statement becomes the CREATE TABLE of the same definition, which Spark then gives to the catalog.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from paimon_spark.spark.catalog.sql_functions import is_spark_function
+from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.catalog.view import KEEPS_VIEWS
-from paimon_spark.spark.hooks.create_like import create_text, parse_create_like
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import spark_version
 from paimon_spark.spark.jvm.gateway import FUNCTION, Gateway, JavaObject, SessionProxy
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import (
+    active_session,
     catalog_table,
+    ident_of,
+    is_proxy,
     java_list,
     java_map,
     named,
+    python_object,
     scala_seq,
 )
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, thrown
+from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
+from paimon_spark.spark.sql.table_definitions import copied_options
+from paimon_spark.spark.sql.table_descriptions import (
+    defined_columns,
+    defined_partitions,
+    properties_clause,
+    shown_properties,
+)
 from paimon_spark.spark.sql.warehouses import quoted
 from paimon_spark.spark.statements.catalog_statements import (
     FunctionStatement,
@@ -39,16 +56,92 @@ from paimon_spark.spark.statements.catalog_statements import (
     parse_function_statement,
     parse_view_statement,
 )
-from paimon_spark.spark.statements.cursor import Cursor
+from paimon_spark.spark.statements.cursor import Cursor, read_statement
 from paimon_spark.spark.statements.table_statements import (
     is_copy,
     parse_analyze_statement,
     parse_repair_statement,
     parse_tag_statement,
 )
-from paimon_spark.spec.sql_text import spark_literal
+from paimon_spark.spec.sql_text import literal_text, spark_literal
 from paimon_spark.table.catalog_views import find_view, keeps_views
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
+
+
+@dataclass(frozen=True, slots=True)
+class CreateLike:
+    """What the statement says."""
+
+    target: tuple[str, ...]
+    source: tuple[str, ...]
+    tolerant: bool
+    """IF NOT EXISTS."""
+    clauses: str
+    """USING and LOCATION, as given."""
+    options: dict[str, str]
+
+
+def parse_create_like(text: str | Cursor) -> CreateLike | None:
+    """Read the statement; None where the text is anything else."""
+    return read_statement(text, _create_like)
+
+
+def _create_like(cursor: Cursor) -> CreateLike | None:
+    if not cursor.take("CREATE", "TABLE"):
+        return None
+    tolerant = cursor.take("IF", "NOT", "EXISTS")
+    target = cursor.name()
+    if not cursor.take("LIKE"):
+        return None
+    source, provider, location = cursor.name(), "paimon", ""
+    options: dict[str, str] = {}
+    while not cursor.at_end():
+        if cursor.take("USING"):
+            provider = cursor.identifier()
+        elif cursor.take("LOCATION"):
+            location = f" LOCATION {literal_text(cursor.string())}"
+        elif cursor.take("TBLPROPERTIES"):
+            options |= cursor.properties()
+        else:
+            return None
+    return CreateLike(target, source, tolerant, f"USING {quoted((provider,))}{location}\n", options)
+
+
+def create_text(gateway: Gateway, state: JavaObject, statement: CreateLike) -> str:
+    """Return the CREATE TABLE of the same definition.
+
+    Where there is no source, DESCRIBE of it, by which Spark says so.
+    """
+    head = f"CREATE TABLE {'IF NOT EXISTS ' if statement.tolerant else ''}{quoted(statement.target)} "
+    if len(statement.source) == 1 and state.catalog().isTempView(scala_seq(gateway, list(statement.source))):
+        view = active_session(gateway).table(quoted(statement.source))
+        return f"{head}({_ddl(java_frame(view).schema())}) {statement.clauses}{properties_clause(statement.options)}"
+    source = _like_source(gateway, state, statement.source)
+    if source is None:
+        return f"DESCRIBE TABLE {quoted(statement.source)}"
+    proxy = python_object(gateway, source) if is_proxy(gateway, source) else None
+    if isinstance(proxy, TableProxy):
+        table = proxy.loaded.table
+        options = copied_options(dict(shown_properties(table))) | statement.options
+        definition = defined_columns(table) + statement.clauses + defined_partitions(table.schema)
+        return head + definition + properties_clause(options)
+    columns = _ddl(compat.V2_COLUMNS.of(gateway).v2ColumnsToStructType(source.columns()))
+    keys = ", ".join(str(transform.describe()) for transform in source.partitioning())
+    partitions = f"PARTITIONED BY ({keys})\n" if keys else ""
+    return f"{head}({columns}) {statement.clauses}{partitions}{properties_clause(statement.options)}"
+
+
+def _like_source(gateway: Gateway, state: JavaObject, name: Sequence[str]) -> JavaObject | None:
+    """The table of any catalog; None where there is none."""
+    try:
+        catalog, ident = ident_of(gateway, state, name)
+        return catalog.loadTable(ident)
+    except CALL_ERRORS:
+        return None
+
+
+def _ddl(struct: JavaObject) -> str:
+    return str(struct.toDDL())
 
 
 class DropPartitionsProxy(SessionProxy):

@@ -21,7 +21,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["rows", json, pickle]``            ``InternalRow[]`` (`LocalRowsProxy`)
 ``["arrow rows", json, stream]``      the same of a stream of Arrow (`LocalRowsProxy`)
 ``["memory batch", json, pickle]``    a ``Batch`` of such rows (`driver_read`)
-``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
+``["python batch", ...]``             a ``PythonBatch`` (`basic_scan`); ``["parquet batch", {...}]`` (`native_scan`)
 ``["bucketed batch", batch, [...]]``  that batch, its partitions with their buckets (`scan_plan`)
 ``["v1 table", {...}]``               a ``V1Table`` of Spark's own: a view, or a table that Spark's sources read
 ``["file scan", {...}]``              a ``ScanBuilder`` of one of Spark's own sources of files (`format_table`)

@@ -28,14 +28,11 @@ from paimon_spark.spark.source.source_options import (
 )
 from paimon_spark.spark.source.write_target import check_frame, overwrite_of, target_table, with_shuffle_columns
 from paimon_spark.spark.sql.warehouses import named_table, unknown_table
-from paimon_spark.spark.table.definition import Definition
+from paimon_spark.spark.table.definition import Definition, Display
 from paimon_spark.spark.table.familiar_words import FamiliarWords
 from paimon_spark.spark.table.frames import Changes, SystemTables
 from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys, property_of, user_methods
-from paimon_spark.spark.table.merges import Merges
-from paimon_spark.spark.table.pinned_sources import replacing_rows
-from paimon_spark.spark.table.rows import Rows
-from paimon_spark.spark.table.table_display import Display
+from paimon_spark.spark.table.rows import Merges, Rows, replacing_rows
 from paimon_spark.spark.table.tags import Branches, Tags
 from paimon_spark.spark.table.upkeep import Compaction, Expiry, Repairs
 from paimon_spark.storage.store_options import QuietOptions

@@ -37,7 +37,7 @@ from paimon_spark.spark.sql.warehouses import (
 )
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.table.paimon_table import PaimonTable
-from paimon_spark.spark.table.pinned_sources import replacing_rows
+from paimon_spark.spark.table.rows import replacing_rows
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import insert_into_files
 from paimon_spark.spark.text.inserts import empty, target

@@ -20,10 +20,10 @@ from paimon_spark.spark.sql.warehouses import (
 from paimon_spark.spark.statements.cursor import QUERY_WORDS, Cursor, Kind
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.paimon_table import save_rows
+from paimon_spark.spark.text.catalog_objects import view_named
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import insert_into_files
 from paimon_spark.spark.text.queries import run_query, write_options
-from paimon_spark.spark.text.view_rows import view_named
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.storage.store_options import QuietOptions
 

@@ -1,44 +1,262 @@
 """MERGE INTO of Paimon tables. A query of Spark gives the source; `sql.merge_frames` joins it with the target.
 
 Conditions and values are expressions over the aliases of both sides; subqueries in them are columns of the source's
-query (`merge_subqueries`), and parameters are replaced by their values before (`arguments`).
+query, and parameters are replaced by their values before.
+
+Spark's expressions of DataFrames know no subqueries whose tables are DataFrames. A condition or value over the source
+is worked out as a whole, by the query of the source; of others the scalar subqueries and EXISTS that name no column of
+the target. The rest is refused by name: IN subqueries of the target's columns, those that are correlated with the
+target, and those of clauses NOT MATCHED BY SOURCE, where there is no row of the source.
+
+Spark binds arguments only in whole statements, so literals take the place of the parameters here. It also says what an
+argument is: it evaluates each once, and tells its type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import types as t
 
 from paimon_spark.commit.row_counts import counting
-from paimon_spark.errors import SchemaMismatchError
+from paimon_spark.errors import SchemaMismatchError, UnsupportedError
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.session.session_options import refuse_older_state
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.merge import rules_of, run_frame_merge, strategy_of_frame_merge
-from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause
+from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge, GivenClause
 from paimon_spark.spark.sql.merge_strategy import Action
+from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.warehouses import resolve
-from paimon_spark.spark.statements.cursor import Cursor, Kind
+from paimon_spark.spark.statements.cursor import Cursor, Kind, Token
 from paimon_spark.spark.statements.expressions import Relation, with_aliases, with_other_aliases
 from paimon_spark.spark.table.handle import TableHandle
-from paimon_spark.spark.table.merges import target_rows
-from paimon_spark.spark.table.pinned_sources import pinned_source
-from paimon_spark.spark.text.arguments import with_arguments
+from paimon_spark.spark.table.rows import pinned_source, target_rows
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading
 from paimon_spark.spark.text.inserts import counted, target
-from paimon_spark.spark.text.merge_subqueries import SourceColumns
 from paimon_spark.spark.text.queries import run_query, write_options
-from paimon_spark.spec.sql_text import quoted_name
+from paimon_spark.spec.sql_text import quoted_name, spark_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.spec.schema_merge import MergeRules
     from paimon_spark.table.table import FileStoreTable
+
+_AS_WRITTEN = (t.StringType, t.BooleanType, t.IntegerType, t.DateType, t.BinaryType)
+"""Types of which `spark_literal` makes a literal of just this type."""
+
+
+def with_arguments(context: Context, *texts: str) -> tuple[Context, list[str]]:
+    """Return texts of one statement, in their order, with literals for parameters, and the context without arguments.
+
+    Raises:
+        UnsupportedError: an argument has a type without literals.
+        AnalysisException: a parameter by position has no argument.
+    """
+    if not context.args:
+        return context, list(texts)
+    found = [_parameters(text, context.args) for text in texts]
+    count = sum(map(len, found))
+    named = [text[token.start : token.end] for text, tokens in zip(texts, found, strict=True) for token in tokens]
+    literals: list[str] = []
+    if count:
+        frame = context.spark_sql(f"SELECT {', '.join(f'{name} AS `{at}`' for at, name in enumerate(named))}")
+        values = frame.collect()[0]
+        literals = [_literal(value, field.dataType) for value, field in zip(values, frame.schema.fields, strict=True)]
+    written, at = [], 0
+    for text, tokens in zip(texts, found, strict=True):
+        written.append(_replaced(text, tokens, literals[at : at + len(tokens)]))
+        at += len(tokens)
+    return replace(context, args=None), written
+
+
+def _parameters(text: str, args: Mapping[str, Any] | Sequence[Any]) -> list[Token]:
+    """The positions of ``?``, or of ``:name`` where there is such an argument (``STRUCT<a:INT>`` has none)."""
+    cursor = Cursor.of(text)
+    tokens = [] if cursor is None else list(cursor.tokens)
+    if not isinstance(args, Mapping):
+        return [token for token in tokens if token.is_sign("?")]
+    return [
+        Token(Kind.WORD, name.text, sign.start, name.end)
+        for sign, name in pairwise(tokens)
+        if sign.is_sign(":") and name.kind is Kind.WORD and name.start == sign.end and name.text in args
+    ]
+
+
+def _replaced(text: str, tokens: Sequence[Token], literals: Sequence[str]) -> str:
+    for token, literal in reversed(list(zip(tokens, literals, strict=True))):
+        text = text[: token.start] + literal + text[token.end :]
+    return text
+
+
+def _literal(value: Any, data_type: t.DataType) -> str:
+    """A value that Spark gave for a column of a type as SQL of that type.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    shown = data_type.simpleString()
+    if value is None:
+        return "NULL" if isinstance(data_type, t.NullType) else f"CAST(NULL AS {_sql_type(data_type)})"
+    match data_type:
+        case t.ArrayType():
+            inside = ", ".join(_literal(element, data_type.elementType) for element in value)
+            return f"CAST(array({inside}) AS {_sql_type(data_type)})"
+        case t.MapType():
+            pairs = [(_literal(k, data_type.keyType), _literal(v, data_type.valueType)) for k, v in value.items()]
+            return f"CAST(map({', '.join(f'{k}, {v}' for k, v in pairs)}) AS {_sql_type(data_type)})"
+        case t.StructType():
+            parts = [
+                f"{spark_literal(field.name)}, {_literal(part, field.dataType)}"
+                for field, part in zip(data_type.fields, value, strict=True)
+            ]
+            return f"named_struct({', '.join(parts)})"
+        case t.DayTimeIntervalType() if isinstance(value, timedelta):
+            seconds, micros = divmod(abs(value) // timedelta(microseconds=1), 10**6)
+            sign = "-" if value < timedelta() else ""
+            return f"CAST({sign}make_dt_interval(0, 0, 0, {seconds}.{micros:06}) AS {shown})"
+        case t.TimestampType() if isinstance(value, datetime):
+            return spark_literal(value.astimezone())
+        case t.FloatType() | t.DoubleType():
+            return f"CAST('{value!r}' AS {shown})"
+    try:
+        written = spark_literal(value)
+    except ValueError:
+        raise UnsupportedError(
+            f"an argument of type {shown} is not supported in a MERGE by paimon_spark.sql: put the value into "
+            "the source"
+        ) from None
+    return written if isinstance(data_type, _AS_WRITTEN) else f"CAST({written} AS {shown})"
+
+
+def _sql_type(data_type: t.DataType) -> str:
+    """A type as SQL, with the names of its fields in quotes."""
+    match data_type:
+        case t.ArrayType():
+            return f"ARRAY<{_sql_type(data_type.elementType)}>"
+        case t.MapType():
+            return f"MAP<{_sql_type(data_type.keyType)}, {_sql_type(data_type.valueType)}>"
+        case t.StructType():
+            return f"STRUCT<{', '.join(f'{quoted_name(f.name)}: {_sql_type(f.dataType)}' for f in data_type.fields)}>"
+    return data_type.simpleString()
+
+
+@dataclass
+class SourceColumns:
+    """What the query of a source gives besides its rows."""
+
+    query: Callable[[str], DataFrame]
+    """Selects an expression over the source."""
+    alias: str
+    """Of the source."""
+    target: str
+    """The alias of the target."""
+    target_columns: Sequence[str]
+    expressions: list[str] = field(default_factory=list)
+
+    @property
+    def shown(self) -> str:
+        """Behind the star of the source's query."""
+        return "".join(f", ({text}) AS {GIVEN}{at}" for at, text in enumerate(self.expressions))
+
+    def clauses(self, clauses: Sequence[GivenClause], *, has_source: bool = True) -> list[GivenClause]:
+        """The clauses without subqueries."""
+        return [
+            replace(
+                clause,
+                condition=None if clause.condition is None else self.condition(clause.condition, has_source),
+                values=None
+                if clause.values is None
+                else {name: self._without(value, has_source) for name, value in clause.values.items()},
+            )
+            for clause in clauses
+        ]
+
+    def condition(self, text: object, has_source: bool = True) -> str:
+        """A condition without subqueries."""
+        refuse_nondeterministic(str(text))
+        return self._without(text, has_source)
+
+    def _without(self, expression: object, has_source: bool) -> str:
+        text = str(expression)
+        tokens = Cursor.of_query(text).tokens
+        groups = list(_subqueries(tokens))
+        if not groups:
+            return text
+        if not has_source:
+            raise _refused("in a clause NOT MATCHED BY SOURCE", text)
+        if not self._may_name_target(tokens, groups) and self._is_over_source(text):
+            return self._column(text)
+        for first, last in reversed(groups):
+            before = tokens[first - 1] if first else None
+            if before is not None and before.is_word("IN"):
+                raise _refused("with IN, over columns of the target", text)
+            start = tokens[first - 1].start if before is not None and before.is_word("EXISTS") else tokens[first].start
+            piece = text[start : tokens[last].end]
+            if not self._is_over_source(piece):
+                raise _refused("that names columns of the target, or cannot be resolved,", piece)
+            text = text[:start] + self._column(piece) + text[tokens[last].end :]
+        return text
+
+    def _column(self, text: str) -> str:
+        self.expressions.append(text)
+        return f"{quoted_name(self.alias)}.{GIVEN}{len(self.expressions) - 1}"
+
+    def _is_over_source(self, text: str) -> bool:
+        try:
+            return len(self.query(text).schema) == 1
+        except AnalysisException:
+            return False
+
+    def _is_target(self, token: Token, behind: Token) -> bool:
+        return token.text.lower() == self.target.lower() and behind.is_sign(".")
+
+    def _may_name_target(self, tokens: Sequence[Token], groups: Sequence[tuple[int, int]]) -> bool:
+        """Whether the target is named, or a name without an alias, outside of the subqueries, is one of its columns."""
+        own = {name.lower() for name in self.target_columns}
+        if any(self._is_target(token, behind) for token, behind in pairwise(tokens)):
+            return True
+        inside = {at for first, last in groups for at in range(first, last + 1)}
+        return any(
+            token.kind in (Kind.WORD, Kind.QUOTED)
+            and token.text.lower() in own
+            and not (at and tokens[at - 1].is_sign("."))
+            and not (at + 1 < len(tokens) and tokens[at + 1].is_sign(".", "("))
+            for at, token in enumerate(tokens)
+            if at not in inside
+        )
+
+
+def _subqueries(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """The parentheses around the outermost subqueries: positions of both."""
+    depth, start = 0, 0
+    for at, token in enumerate(tokens):
+        if token.is_sign("("):
+            opens = at + 1 < len(tokens) and tokens[at + 1].is_word("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+            if depth:
+                depth += 1
+            elif opens:
+                depth, start = 1, at
+        elif token.is_sign(")") and depth:
+            depth -= 1
+            if not depth:
+                yield start, at
+
+
+def _refused(what: str, text: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"a subquery {what} is not supported in MERGE INTO by paimon_spark.sql: {text}. Put what it gives into the "
+        "source: USING (SELECT …, (subquery) AS x FROM …) AS s."
+    )
 
 
 def run_merge_into(

@@ -50,10 +50,9 @@ from paimon_spark.spark.statements.query_trees import (
 )
 from paimon_spark.spark.statements.version_clauses import Clause, version_clauses, without_clauses
 from paimon_spark.spark.table.handle import TableHandle
+from paimon_spark.spark.text.catalog_objects import rows_of_view, view_named, with_functions
 from paimon_spark.spark.text.context import Context, escaped
 from paimon_spark.spark.text.format_tables import rows_of_files
-from paimon_spark.spark.text.function_calls import with_functions
-from paimon_spark.spark.text.view_rows import rows_of_view, view_named
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.time_travel import has_time_travel

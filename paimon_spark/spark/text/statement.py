@@ -31,17 +31,16 @@ from paimon_spark.spark.statements.cursor import Cursor, Token, backslashes_kept
 from paimon_spark.spark.statements.table_statements import CopyIntoLocation, is_copy, read_copy
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text import databases, descriptions
-from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
+from paimon_spark.spark.text.alter_table import run_alter_table, run_comment, truncate
 from paimon_spark.spark.text.calls import rows_frame, run_analyze, run_call, run_repair, run_tags
+from paimon_spark.spark.text.catalog_objects import drop_made, with_functions
 from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.databases import FUNCTION_WORDS, VIEW_WORDS, run_function, run_view
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
-from paimon_spark.spark.text.function_calls import drop_made, with_functions
 from paimon_spark.spark.text.inserts import empty, run_insert, target, written_table
 from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
-from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Scans, names_ours, run_query, with_temporary_views, write_options
-from paimon_spark.spark.text.views import FUNCTION_WORDS, VIEW_WORDS, run_function, run_view
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.catalog_cache import forget
 

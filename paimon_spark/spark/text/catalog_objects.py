@@ -1,6 +1,8 @@
-"""Calls of functions that stay in a catalog, in statements of this engine.
+"""Functions and views that stay in a catalog, in statements of this engine: calls of the ones, rows of the others.
 
-Such a function is called as a temporary one, since Python gives no catalog to a session here: its name in a statement
+The rows of a view are those of its query.
+
+A function is called as a temporary one, since Python gives no catalog to a session here: its name in a statement
 becomes that of a temporary function of Spark's with the same body. That name holds a digest of the body. A classic
 session takes the body when it runs a statement, and the function is dropped behind it. Spark Connect plans a query anew
 for each action: there it stays, and is made once where it reads no table.
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from paimon_spark.errors import SchemaError
+from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.session.pyspark_members import plain
 from paimon_spark.spark.sql.functions import (
     BEFORE_EXPRESSION,
@@ -30,20 +33,68 @@ from paimon_spark.spark.sql.functions import (
     temporary_function,
     whole_body,
 )
-from paimon_spark.spark.sql.warehouses import SPARK_CATALOG, Warehouses, unknown_warehouse
+from paimon_spark.spark.sql.views import namespace_of, query_columns
+from paimon_spark.spark.sql.warehouses import (
+    SPARK_CATALOG,
+    TableName,
+    Warehouses,
+    analysis_error,
+    quoted,
+    unknown_warehouse,
+)
 from paimon_spark.spark.statements.catalog_statements import calls_in, with_names, with_qualifier
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spec.sql_text import quoted_name
-from paimon_spark.table.catalog_views import find_function, keeps_functions
+from paimon_spark.table.catalog_views import find_function, find_view, keeps_functions
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.spec.view_records import View
+
+_DEEPEST: Final = 100
+"""Views in views; as in Spark (`spark.sql.view.maxNestedViewDepth`)."""
+
+
+def view_named(context: Context, name: TableName) -> View | None:
+    """Look for a view; None where the name means none."""
+    catalog = context.known.catalogs.get(name.catalog_name)
+    return None if catalog is None or name.is_path else find_view(catalog, name.database, name.table)
+
+
+def rows_of_view(
+    context: Context, name: TableName, view: View, rows_of_query: Callable[[Context, str], DataFrame]
+) -> DataFrame:
+    """The rows of a view: those of its query, with the view's columns.
+
+    Raises:
+        SchemaError: the query does not have the view's columns any more.
+        AnalysisException: views are made of each other.
+    """
+    if context.depth >= _DEEPEST:
+        raise analysis_error(
+            "VIEW_EXCEED_MAX_NESTED_DEPTH", f"The depth of view {quoted(name.parts)} exceeds the maximum, {_DEEPEST}."
+        )
+    catalog, database = namespace_of(view, (name.catalog_name, name.database))
+    known = replace(context.known, catalog=catalog, database=database)
+    inner = replace(context, known=known, args=None, frames={}, depth=context.depth + 1)
+    frame = rows_of_query(inner, view.spark_query)
+    at = query_columns(view, frame.columns, ".".join(name.parts))
+    fields = to_spark_struct(view.fields).fields
+    unique = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+    return unique.select(
+        *(
+            unique[f"c{position}"].cast(field.dataType).alias(field.name)
+            for position, field in zip(at, fields, strict=True)
+        )
+    )
+
 
 WithViews = Callable[[Context, str], str]
 """Puts temporary views in the place of the tables of ours that a query names."""
-_DEEPEST: Final = 20
+_DEEPEST_CALLS: Final = 20
 """Functions in functions."""
 _made: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 _Name = tuple[str, str, str]
@@ -100,7 +151,7 @@ def _temporary(context: Context, name: _Name, with_views: WithViews) -> str | No
     if function is None:
         return None
     check_sql(function, name)
-    if context.depth >= _DEEPEST:
+    if context.depth >= _DEEPEST_CALLS:
         raise SchemaError(f"Function {'.'.join(name)} calls others, which call others, in a circle or too deep.")
     inner = replace(context, args=None, frames={}, depth=context.depth + 1)
     around = surroundings(context, catalog_name)
