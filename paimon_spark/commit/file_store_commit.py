@@ -42,7 +42,7 @@ from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, FIRST_SNAPSHOT_ID, CommitKind, Operation, Snapshot
 from paimon_spark.table.iceberg_files import check_location
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.bucket_assignment_log import record_paths
+from paimon_spark.write.bucket_filling import record_paths
 from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.plan import OverwriteMode, new_user
 

@@ -66,7 +66,7 @@ def register(spark: SparkSession) -> None:
         from paimon_spark.spark.pushdown.connect_loads import install_connect_loads
         from paimon_spark.spark.pushdown.loads import install_explain, install_push_down
         from paimon_spark.spark.session.connect_plans import install_views
-        from paimon_spark.spark.source.connect_streams import install_connect_streams  # needs the extra `connect`
+        from paimon_spark.spark.source.stream_writer import install_connect_streams  # needs the extra `connect`
 
         install_connect_loads()
         install_connect_streams()

@@ -13,8 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.spec.hashing import decode_hash_index, key_hashes
-from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog, record_name
-from paimon_spark.write.bucket_filling import DynamicBucketPlan, Hashes, KnownBucket, distinct
+from paimon_spark.write.bucket_filling import (
+    DynamicBucketPlan,
+    Hashes,
+    KnownBucket,
+    StoredAssignmentLog,
+    distinct,
+    record_name,
+)
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole

@@ -32,7 +32,7 @@ from paimon_spark.spec.hashing import key_hashes
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND, RowKind, is_retract
 from paimon_spark.write.bucket_assignment import LOCATION
-from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
+from paimon_spark.write.bucket_filling import StoredAssignmentLog
 from paimon_spark.write.dynamic_bucket import NewKeys
 from paimon_spark.write.packed_rows import pack_chunk, unpack_rows
 from paimon_spark.write.plan import WritePlan

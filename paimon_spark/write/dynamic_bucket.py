@@ -31,8 +31,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.write.bucket_assignment_log import AssignmentLog, AssignmentRecord, Assignments
 from paimon_spark.write.bucket_filling import (
+    AssignmentLog,
+    AssignmentRecord,
+    Assignments,
     Buckets,
     DynamicBucketPlan,
     Hashes,

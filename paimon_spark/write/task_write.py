@@ -18,8 +18,7 @@ from paimon_spark.spec.special_fields import RowKind
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partitions import check_partition_time
 from paimon_spark.write.bucket_assignment import AssignedKeys, hash_loader
-from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
-from paimon_spark.write.bucket_filling import Hashes
+from paimon_spark.write.bucket_filling import Hashes, StoredAssignmentLog
 from paimon_spark.write.bucket_writer import BucketWriter
 from paimon_spark.write.data_file_spec import with_input
 from paimon_spark.write.dynamic_bucket import DynamicBuckets

@@ -14,12 +14,15 @@ from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.manifest import EMPTY_SERIALIZED_ROW
 from paimon_spark.spec.type_parser import parse_type
 from paimon_spark.write import dynamic_bucket
-from paimon_spark.write.bucket_assignment_log import AssignmentRecord, Assignments, decode_record, encode_record
 from paimon_spark.write.bucket_filling import (
+    AssignmentRecord,
+    Assignments,
     DynamicBucketPlan,
     HashRuns,
     KnownBucket,
     candidate_buckets,
+    decode_record,
+    encode_record,
     residue_classes,
 )
 from paimon_spark.write.dynamic_bucket import DynamicBuckets, NewKeys

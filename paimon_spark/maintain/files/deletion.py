@@ -14,7 +14,7 @@ from paimon_spark.errors import CorruptTableError, ExpiredFileError
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.write.bucket_assignment_log import record_paths
+from paimon_spark.write.bucket_filling import record_paths
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta, FileChange, RecordedFile

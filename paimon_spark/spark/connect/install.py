@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.spark.connect.merges import install_merges
-from paimon_spark.spark.connect.names import context_of, new_or_there, parts_of
 from paimon_spark.spark.connect.session_catalog import install_session_catalog
 from paimon_spark.spark.connect.writers import install_writers
 from paimon_spark.spark.session.pyspark_members import wrap_method
 from paimon_spark.spark.sql.warehouses import add_warehouse, table_not_found
-from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.context import Context, context_of, new_or_there, parts_of
 from paimon_spark.spark.text.queries import read_table
 from paimon_spark.spark.text.statement import run_statement
 

@@ -10,7 +10,6 @@ from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS
-from paimon_spark.spark.connect.names import context_of, parts_of, there
 from paimon_spark.spark.session.pyspark_members import replace_in_error, wrap_method
 from paimon_spark.spark.sql.merge_frames import GivenClause
 from paimon_spark.spark.sql.merge_strategy import Action
@@ -23,6 +22,7 @@ from paimon_spark.spark.statements.expressions import (
 )
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.rows import Merge
+from paimon_spark.spark.text.context import context_of, parts_of, there
 from paimon_spark.spec.sql_text import quoted_name
 
 if TYPE_CHECKING:

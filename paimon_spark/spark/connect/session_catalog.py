@@ -10,7 +10,6 @@ from pyspark.sql import catalog as listed
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.connect.names import context_of, new_or_there, parts_of, there
 from paimon_spark.spark.session.pyspark_members import plain, wrap_method
 from paimon_spark.spark.session.session_settings import is_paimon_format
 from paimon_spark.spark.source.source_options import refused_spark_table
@@ -23,7 +22,7 @@ from paimon_spark.spark.sql.warehouses import (
     use,
 )
 from paimon_spark.spark.text.catalog_objects import view_named
-from paimon_spark.spark.text.context import Context
+from paimon_spark.spark.text.context import Context, context_of, new_or_there, parts_of, there
 from paimon_spark.spark.text.databases import named_database
 from paimon_spark.spark.text.descriptions import struct_of
 from paimon_spark.spark.text.queries import read_table

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
-from paimon_spark.spark.connect.names import context_of, new_or_there, there
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
 from paimon_spark.spark.session.pyspark_members import wrap_method
 from paimon_spark.spark.session.session_settings import is_paimon_format
@@ -18,8 +17,8 @@ from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.sql.inserted_rows import Insert
 from paimon_spark.spark.sql.warehouses import TableName, quoted, table_not_found
 from paimon_spark.spark.table.rows import replacing_rows
-from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.inserts import insert_rows, written_table
+from paimon_spark.spark.text.context import Context, context_of, new_or_there, there
+from paimon_spark.spark.text.row_statements import insert_rows, written_table
 from paimon_spark.spark.text.statement import run_statement
 from paimon_spark.spec.sql_text import literal_text, quoted_name
 from paimon_spark.table.table import load_table

@@ -3,6 +3,9 @@
 Rows are not shuffled: Spark gives a Python source no say. Sessions that are registered write better
 (`jobs.stream_sink`); Spark Connect writes through this one. Each micro-batch is planned anew and committed once: the
 commit's user is the query, whose id is read from its checkpoint.
+
+``writeStream.format("paimon")`` of Connect sessions runs on the server; what is refused before the query starts, and
+what the session has set, is seen to by the client.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +25,14 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from paimon_spark.commit.file_store_commit import StreamBatch, stream_user
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.spark.session.session_settings import is_paimon, remember_format, settings_option
+from paimon_spark.spark.source.partition_by import listed_columns
 from paimon_spark.spark.source.worker_process import told_by_worker
 from paimon_spark.spark.source.writer import PaimonCommitMessage
 from paimon_spark.storage.file_io import FileIO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Row
     from pyspark.sql.types import StructType
@@ -157,3 +163,42 @@ def _batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch
 
     while some := list(islice(rows, _ROWS_OF_A_BATCH)):
         yield from LocalDataToArrowConversion.convert(some, schema, True).to_batches()
+
+
+_MARK = "_paimon_writes_streams"
+
+
+def install_connect_streams() -> None:
+    """Let stream writers of Connect sessions write Paimon tables. Calling it again does no harm."""
+    from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
+
+    kind: Any = DataStreamWriter
+    if not hasattr(kind, _MARK):
+        setattr(kind, _MARK, True)
+        remember_format(kind)
+        kind._start_internal = _starting(kind._start_internal)
+
+
+def _starting(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(plain)
+    def start(self: Any, path: str | None = None, tableName: str | None = None, **given: Any) -> Any:
+        __tracebackhide__ = True
+        if not is_paimon(self, (), {"format": given.get("format")}):
+            return plain(self, path=path, tableName=tableName, **given)
+        if tableName is not None:
+            raise UnsupportedError(
+                f"toTable('{tableName}') needs a catalog, which Spark Connect does not let Python add: write by the "
+                "table's path, start(path)"
+            )
+        proto = self._write_proto
+        refuse_output_mode(given.get("outputMode") or proto.output_mode or "append")
+        columns = given.pop("partitionBy", None) or list(proto.partitioning_column_names)
+        if columns:
+            del proto.partitioning_column_names[:]
+            self.option("partition", listed_columns([columns] if isinstance(columns, str) else columns))
+        if CHECKPOINT.lower() not in {key.lower() for key in (*proto.options, *given)}:
+            raise OptionError(needs_checkpoint())
+        self.options(**settings_option(self._session))
+        return plain(self, path=path, **given)
+
+    return start

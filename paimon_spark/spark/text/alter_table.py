@@ -32,8 +32,8 @@ from paimon_spark.spark.text.calls import run_tags
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.definitions import rename_table
 from paimon_spark.spark.text.format_tables import add_partitions_of_files, drop_partitions_of_files, truncate_files
-from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import write_options
+from paimon_spark.spark.text.row_statements import empty, target
 from paimon_spark.spec.data_types import ArrayType, DataField, LocalZonedTimestampType, MapType, RowType
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.table import schema_change as change

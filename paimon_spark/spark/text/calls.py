@@ -35,7 +35,7 @@ from paimon_spark.spark.statements.table_statements import (
     parse_tag_statement,
 )
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.row_statements import empty, target
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.format_table import refuse_format_table
 

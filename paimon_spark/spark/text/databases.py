@@ -41,8 +41,8 @@ from paimon_spark.spark.statements.version_clauses import version_clauses, witho
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.catalog_objects import function_named, surroundings, with_tables
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.inserts import empty
 from paimon_spark.spark.text.queries import rows_of_text, with_temporary_views
+from paimon_spark.spark.text.row_statements import empty
 from paimon_spark.spec.sql_text import matching
 from paimon_spark.table.catalog_views import find_view, keeps_functions, keeps_views, views_of
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog

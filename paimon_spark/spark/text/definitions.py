@@ -40,8 +40,8 @@ from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.table.rows import replacing_rows
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import insert_into_files
-from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import run_query
+from paimon_spark.spark.text.row_statements import empty, target
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.format_table import format_schema

@@ -24,7 +24,7 @@ from paimon_spark.spark.text.alter_table import partition_values
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.format_tables import shown_partitions
-from paimon_spark.spark.text.inserts import target
+from paimon_spark.spark.text.row_statements import target
 from paimon_spark.spec.schema import is_format_table
 from paimon_spark.table.system.registry import GLOBAL_TABLES
 from paimon_spark.table.two_branches import live_partitions, matching_partitions

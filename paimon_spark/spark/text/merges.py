@@ -40,9 +40,8 @@ from paimon_spark.spark.statements.expressions import Relation, with_aliases, wi
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.rows import pinned_source, target_rows
 from paimon_spark.spark.text.context import Context
-from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading
-from paimon_spark.spark.text.inserts import counted, target
 from paimon_spark.spark.text.queries import run_query, write_options
+from paimon_spark.spark.text.row_statements import SESSION_SAYS, assignment, counted, reading, target
 from paimon_spark.spec.sql_text import quoted_name, spark_literal
 
 if TYPE_CHECKING:

@@ -37,10 +37,9 @@ from paimon_spark.spark.text.catalog_objects import drop_made, with_functions
 from paimon_spark.spark.text.context import Context
 from paimon_spark.spark.text.databases import FUNCTION_WORDS, VIEW_WORDS, run_function, run_view
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
-from paimon_spark.spark.text.delete_and_update import run_delete, run_update
-from paimon_spark.spark.text.inserts import empty, run_insert, target, written_table
 from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.queries import Scans, names_ours, run_query, with_temporary_views, write_options
+from paimon_spark.spark.text.row_statements import empty, run_delete, run_insert, run_update, target, written_table
 from paimon_spark.spec.sql_text import quoted_name
 from paimon_spark.table.catalog_cache import forget
 
