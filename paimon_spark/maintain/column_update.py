@@ -6,7 +6,7 @@ other rows. Nothing else is written again, and no file goes. Equals Java's ``Upd
 
 What others may call, as MERGE INTO: `plan_column_update` on the driver; `update_columns` in tasks, with rows sorted by
 id; `commit_columns` on the driver, with their messages and those of new rows, and with rows to delete, in one snapshot.
-`spark.jobs.column_updates.write_columns` does the first two for a DataFrame of row ids and new values.
+`spark.jobs.located_rows.write_columns` does the first two for a DataFrame of row ids and new values.
 
 It also writes files that hold some columns of rows that are there.
 
