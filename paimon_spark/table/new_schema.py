@@ -238,7 +238,7 @@ def with_option_types(fields: Sequence[DataField], options: Mapping[str, str]) -
 
 
 def _names(text: str) -> frozenset[str]:
-    return frozenset(name.strip() for name in text.split(",") if name.strip())
+    return frozenset(_listed(text))
 
 
 def _blob(field: DataField, *, alone: bool) -> DataField:

@@ -97,10 +97,9 @@ def there(context: Context, name: str) -> TableName | None:
     Raises:
         AnalysisException: only Paimon could have it, and it is not there.
     """
-    parts = parts_of(name)
-    found = resolve(context.known, parts) if parts else None
+    found = new_or_there(context, name)
     if found is not None and found.exists():
         return found
-    if found is not None and is_explicit(context.known, parts):
-        raise table_not_found(parts)
+    if found is not None and is_explicit(context.known, parts_of(name)):
+        raise table_not_found(parts_of(name))
     return None
