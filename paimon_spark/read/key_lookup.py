@@ -24,6 +24,7 @@ from paimon_spark.read.split_read import partition_constants, read_split
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.binary_row_decoder import decode_rows
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import Leaf, Predicate, all_of
 from paimon_spark.table.deletion_vectors import vectors_of
@@ -91,7 +92,7 @@ class KeyLookup:
         schema = table.schema
         keys = tuple(schema.trimmed_primary_keys)
         columns = (*map(schema.field, keys), *(field for field in schema.fields if field.name in wanted))
-        plan = TableScan(table.reading_level_0(), snapshot, ROWS, columns).plan()
+        plan = TableScan(table.reading_level_0(), snapshot, ROWS, columns, keeps_keys=True).plan()
         splits: dict[tuple[bytes, int], list[DataSplit]] = {}
         for split in plan.splits:
             splits.setdefault((split.partition, split.bucket), []).append(split)
@@ -109,7 +110,7 @@ class KeyLookup:
             CorruptTableError: a data file is missing or damaged.
             SnapshotNotFoundError: the snapshot has expired meanwhile.
         """
-        splits = self.splits.get((partition, bucket), ())
+        splits = self._with_keys(self.splits.get((partition, bucket), ()), keys.column(self.keys[0]))
         key_fields, wanted = self.plan.fields[: len(self.keys)], self.plan.fields[len(self.keys) :]
         sought = _Keys([_whole(keys.column(name)) for name in self.keys])
         there = np.zeros(sought.count, dtype=np.bool_)
@@ -130,6 +131,34 @@ class KeyLookup:
                 chosen = batch.select([field.name for field in wanted]).take(pa.array(positions))
                 parts.append(pa.Table.from_batches([chosen]))
         return Found(rows, pa.concat_tables(parts).take(pa.array(slot[sought.codes[rows]])))
+
+    def _with_keys(self, splits: Sequence[DataSplit], first: pa.ChunkedArray) -> list[DataSplit]:
+        """The splits without files whose range of keys has none that is looked for, by the first column of the key.
+
+        Files whose type of that column was another one stay, and so do those of keys that are no whole numbers.
+        """
+        schema = self.plan.table.schema
+        if not isinstance(schema.field(self.keys[0]).type, _WHOLE):
+            return list(splits)
+        wanted = np.unique(_as_numbers(_whole(first)))
+        types = [schema.field(name).type for name in self.keys]
+        found = []
+        for split in splits:
+            known = [at for at, file in enumerate(split.files) if file.min_key and file.schema_id == schema.id]
+            low, high = (
+                (
+                    _as_numbers(decode_rows(ends, types, serialized=True, fields=[0])[0])
+                    for ends in zip(*((split.files[at].min_key, split.files[at].max_key) for at in known), strict=True)
+                )
+                if known
+                else (wanted[:0], wanted[:0])
+            )
+            has_none = np.searchsorted(wanted, low) == np.searchsorted(wanted, high, "right")
+            gone = {known[at] for at in np.flatnonzero(has_none).tolist()}
+            kept = tuple(file for at, file in enumerate(split.files) if at not in gone)
+            if kept:
+                found.append(split if not gone else replace(split, files=kept))
+        return found
 
     def _batches(
         self, splits: Sequence[DataSplit], fields: Sequence[DataField], within: Predicate | None
@@ -217,6 +246,12 @@ def _whole_numbers(column: pa.Array) -> npt.NDArray[np.int64] | None:
     if pa.types.is_date32(column.type):
         column = column.view(pa.int32())
     return column.to_numpy().astype(np.int64, copy=False) if pa.types.is_signed_integer(column.type) else None
+
+
+def _as_numbers(column: pa.Array) -> npt.NDArray[np.int64]:
+    numbers = _whole_numbers(column)
+    assert numbers is not None
+    return numbers
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

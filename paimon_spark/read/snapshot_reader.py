@@ -94,7 +94,15 @@ def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
         files = files.filter(files.levels == table.options.num_levels - 1)
     vectors = vectors_of(table, snapshot)
     whole_files = scan.whole_files or scan.limit is not None
-    return generate_splits(table, snapshot.id, files, scan.parallelism, vectors=vectors, whole_files=whole_files)
+    return generate_splits(
+        table,
+        snapshot.id,
+        files,
+        scan.parallelism,
+        vectors=vectors,
+        whole_files=whole_files,
+        keeps_keys=scan.keeps_keys,
+    )
 
 
 def _check_no_full_scan(table: FileStoreTable, snapshot: Snapshot, files: int) -> None:

@@ -207,6 +207,7 @@ def generate_splits(
     *,
     vectors: Vectors = NO_VECTORS,
     whole_files: bool = True,
+    keeps_keys: bool = False,
 ) -> list[DataSplit]:
     """Cut the files of every bucket into splits, buckets in the order in which they appear.
 
@@ -218,6 +219,7 @@ def generate_splits(
         vectors: the deletion vectors of the snapshot.
         whole_files: only files larger than `source.split.target-size` are cut. Otherwise files that need no merging
             are cut where there are fewer than tasks.
+        keeps_keys: whether files that are read without merging have their smallest and largest keys, too.
     """
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
     target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
@@ -237,7 +239,7 @@ def generate_splits(
         for group in some:
             head = (snapshot_id, partitions[first], buckets[first], totals[first])
             bins = _bins(table, made, slice(first, first + len(group)), ranks, sizing, count_blobs=count_blobs)
-            pending.extend(DataSplit(*head, _slim(files_, raw), raw) for files_, raw in bins)
+            pending.extend(DataSplit(*head, _slim(files_, raw and not keeps_keys), raw) for files_, raw in bins)
             first += len(group)
             waiting += len(group)
             if packs and waiting >= _FILES_OF_BLOCK:
@@ -323,9 +325,9 @@ def _weighed(files: ManifestColumns, *, count_blobs: bool) -> Positions:
     return files.file_sizes[[not is_blob_file(name) for name in files.file_names]]
 
 
-def _slim(files: Sequence[SplitFile], raw: bool) -> tuple[SplitFile, ...]:
-    """Leave out the keys of files that are read without merging."""
-    if not raw:
+def _slim(files: Sequence[SplitFile], without_keys: bool) -> tuple[SplitFile, ...]:
+    """Leave out the keys of files that need none, such as those that are read without merging."""
+    if not without_keys:
         return tuple(files)
     return tuple(file._replace(min_key=b"", max_key=b"") if file.min_key or file.max_key else file for file in files)
 

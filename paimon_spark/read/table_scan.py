@@ -85,6 +85,8 @@ class TableScan:
     """
     whole_files: bool = True
     """False cuts files that need no merging where there are fewer than tasks; threads of one process share a budget."""
+    keeps_keys: bool = False
+    """Whether splits say the smallest and the largest key of each of their files, for who looks up keys."""
     top_level_only: bool = False
     """Whether only files of the highest level are read, of tables with a primary key."""
     row_ids: Predicate | None = None

@@ -30,7 +30,7 @@ UPSERT = MergeShape(
     matched=[ClauseShape(Action.UPDATE, values={"k": "s.k", "v": "s.v"})],
     not_matched=[ClauseShape(Action.INSERT, values={"k": "s.k", "v": "s.v"})],
     not_matched_by_source=[],
-    reads_target=lambda: False,
+    reads_target=lambda: (),
     may_fail=lambda columns: False,
 )
 UPDATE = replace(UPSERT, not_matched=[])
@@ -44,7 +44,18 @@ SHAPES = {
         replace(UPSERT, matched=[ClauseShape(Action.UPDATE, values={"v": "s.w"})]), MergeWay.KEY_LOOKUP
     ),
     "delete": (replace(UPSERT, matched=[ClauseShape(Action.DELETE)]), MergeWay.KEY_LOOKUP),
-    "reads the target": (replace(UPDATE, reads_target=lambda: True), MergeWay.KEY_JOIN),
+    "reads the target": (
+        replace(UPDATE, reads_target=lambda: ["v"], joins_itself=lambda: True), MergeWay.LOOKUP_JOIN
+    ),
+    "reads the target, and is no statement of Spark's": (
+        replace(UPDATE, reads_target=lambda: ["v"]), MergeWay.KEY_JOIN
+    ),
+    "reads metadata of the target": (
+        replace(UPDATE, reads_target=lambda: None, joins_itself=lambda: True), MergeWay.KEY_JOIN
+    ),
+    "an error, where the target is known": (
+        replace(UPDATE, may_fail=lambda columns: "v" in columns, joins_itself=lambda: True), MergeWay.LOOKUP_JOIN
+    ),
     "more in ON": (replace(UPSERT, compares_only=False), MergeWay.KEY_JOIN),
     "a cast in ON": (replace(UPSERT, compared=[Comparison("k", "s.k", False)]), MergeWay.KEY_JOIN),
     "no key in ON": (replace(UPSERT, compared=[Comparison("v", "s.v", True)]), MergeWay.KEY_JOIN),
@@ -99,16 +110,17 @@ EXPLAINED = {
     "another key": ("USING s ON t.k = s.k WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.n, s.v)", "key join (a clause"),
     "counter": (
         "USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = t.n + s.n",
-        "key join (a condition or a value of a clause reads the target",
+        "lookup join (ON compares the primary key alone, and a condition or a value of a clause reads the target",
     ),
     "a remainder": ("USING s ON t.k = s.k WHEN MATCHED AND s.n % 5 > 0 THEN UPDATE SET v = s.v", "key lookup ("),
     "a sum": (
         "USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = s.n + 1",
-        "key join (a condition or a value may be an error, maybe for a row of the source that no clause writes",
+        "lookup join (ON compares the primary key alone, and a condition or a value may be an error, maybe for a row "
+        "of the source that no clause writes",
     ),
     "a quotient": (
         "USING s ON t.k = s.k WHEN MATCHED AND 10 / s.n > 1 THEN UPDATE SET v = s.v",
-        "key join (a condition or a value may be an error",
+        "lookup join (ON compares the primary key alone, and a condition or a value may be an error",
     ),
     "a sum that each row gets": (
         "USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = s.n, v = concat(s.v, 'u') "

@@ -211,6 +211,26 @@ def spark_arrow_schema(schema: spark.StructType) -> pa.Schema:
     return to_arrow_schema(schema)
 
 
+_THROUGH_ARROW = (
+    spark.BooleanType, spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType, spark.FloatType,
+    spark.DoubleType, spark.DecimalType, spark.BinaryType, spark.DateType, spark.TimestampType, spark.TimestampNTZType,
+)  # fmt: skip
+
+
+def comes_through_arrow(data_type: spark.DataType | None) -> bool:
+    """Whether a function of Arrow batches can hand on values of a type as they are, on every Spark."""
+    match data_type:
+        case spark.ArrayType():
+            return comes_through_arrow(data_type.elementType)
+        case spark.MapType():
+            return comes_through_arrow(data_type.keyType) and comes_through_arrow(data_type.valueType)
+        case spark.StructType():
+            return all(comes_through_arrow(field.dataType) for field in data_type.fields)
+        case spark.StringType():
+            return data_type == spark.StringType()
+    return isinstance(data_type, _THROUGH_ARROW)
+
+
 def default_size(data_type: spark.DataType) -> int:
     """Bytes of a value, as Spark's ``defaultSize`` says."""
     match data_type:

@@ -6,12 +6,13 @@ On the driver, once per statement and attempt.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.spark.catalog.frames import tree_at
+from paimon_spark.spark.columns.types import comes_through_arrow
 from paimon_spark.spark.hooks.row_level_plans import Target
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.java_sources import new_object
@@ -21,10 +22,14 @@ from paimon_spark.spark.jvm.plan_tables import (
     column_of,
     java_list,
     python_object,
+    python_type,
+    renamed_columns,
     scala_seq,
 )
+from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
+    BesideOldRows,
     Clause,
     ClauseShape,
     Comparison,
@@ -35,7 +40,7 @@ from paimon_spark.spark.sql.merge_strategy import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from paimon_spark.spark.jvm.gateway import JavaObject
 
@@ -104,11 +109,12 @@ class AnalyzedMerge(MergeStatement):
         """Both sides at a snapshot; the source and subqueries read the same of the target."""
         target, old = self.target.side(snapshot_id, locations)
         at = _AtSnapshot(self.target, snapshot_id)
-        columns = _Columns(self.target, at)
-        clauses = [[self._clause(action, columns) for action in actions] for actions in self._clauses]
-        return MergeRows(
+        columns = _Columns(self.target, at.tree)
+        clauses = self._clauses_of(columns)
+        source = at.tree(self._source())
+        rows = MergeRows(
             target=target,
-            source=self.target.frame(at.tree(self._source())),
+            source=self.target.frame(source),
             on=column_of(self.target.gateway, at.tree(self.plan.mergeCondition())),
             old={name: column_of(self.target.gateway, attribute) for name, attribute in old.items()},
             matched=clauses[0],
@@ -118,6 +124,7 @@ class AnalyzedMerge(MergeStatement):
             equalities=[Equality(part.column, columns.of(part.value)) for part in self._compared],
             narrow=target.where,
         )
+        return replace(rows, beside=self._beside(rows, at, source, old))
 
     def _source(self) -> JavaObject:
         """The plan of the source, with those of its metadata columns that the statement names."""
@@ -176,18 +183,69 @@ class AnalyzedMerge(MergeStatement):
             matched,
             not_matched,
             by_source,
-            reads_target=self._reads_target,
+            reads_target=lambda: self._read_columns,
             may_fail=self._may_fail,
+            joins_itself=self._joins_itself,
         )
 
-    def _reads_target(self) -> bool:
-        """Whether a condition or a value of a clause names a column of the target, or a metadata column of it."""
+    @cached_property
+    def _read_columns(self) -> Collection[str] | None:
+        """The columns of the target that conditions or values name; None where they name a metadata column of it."""
         gateway, relation = self.target.gateway, self.target.relation
-        own = column_ids(gateway, relation.output()) | column_ids(gateway, relation.metadataOutput())
+        if not self._read_ids.isdisjoint(column_ids(gateway, relation.metadataOutput())):
+            return None
+        return [column.name() for column in self.target.attributes if str(column.exprId()) in self._read_ids]
+
+    @cached_property
+    def _read_ids(self) -> set[str]:
+        """The ids of the columns that conditions and values of clauses name."""
         actions = [action for actions in self._clauses for action in actions]
         values = [value for action in actions for value in action.values.values()]
         conditions = [action.condition for action in actions if action.condition is not None]
-        return any(not own.isdisjoint(self._named(expression)) for expression in (*values, *conditions))
+        return set[str]().union(*(self._named(expression) for expression in (*values, *conditions)))
+
+    def _joins_itself(self) -> bool:
+        """Whether what clauses read of the source comes through Arrow as it is."""
+        return all(comes_through_arrow(python_type(column.dataType())) for column in self._read_of(self._source()))
+
+    def _read_of(self, source: JavaObject) -> list[JavaObject]:
+        """The columns of the source that conditions and values name."""
+        return [column for column in java_list(source.output()) if str(column.exprId()) in self._read_ids]
+
+    def _beside(
+        self, rows: MergeRows, at: _AtSnapshot, source: JavaObject, old: Mapping[str, JavaObject]
+    ) -> BesideOldRows:
+        """How the clauses are evaluated over rows of the source, and old rows of the target, that nobody joined.
+
+        Args:
+            rows: both sides.
+            at: lets subqueries read the snapshot.
+            source: the plan of the source.
+            old: the columns of the target as its files hold them.
+        """
+        gateway, target = self.target.gateway, self.target
+        keys = python_object(gateway, target.relation.table()).loaded.table.schema.primary_keys
+        read = self._read_of(source)
+
+        def over(joined: DataFrame, names: Sequence[str]) -> MergeRows:
+            own = [*(old[key] for key in keys), *read, *(old[name] for name in names)]
+            given = java_list(java_frame(joined).queryExecution().analyzed().output())[: len(own)]
+            held = [*given[: len(keys)], *given[len(own) - len(names) :]]
+            columns = _Columns(target, lambda tree: renamed_columns(gateway, at.tree(tree), own, given))
+            clauses = self._clauses_of(columns)
+            return replace(
+                rows,
+                target=joined,
+                old={name: column_of(gateway, column) for name, column in zip([*keys, *names], held, strict=True)},
+                matched=clauses[0],
+                not_matched=clauses[1],
+            )
+
+        return BesideOldRows([column_of(gateway, column) for column in read], over)
+
+    def _clauses_of(self, columns: _Columns) -> list[list[Clause]]:
+        """The clauses, of each kind in their order, as Columns."""
+        return [[self._clause(action, columns) for action in actions] for actions in self._clauses]
 
     def _named(self, expression: JavaObject) -> set[str]:
         """The ids of the columns that an expression names."""
@@ -228,17 +286,17 @@ class _Columns:
     """Expressions as Columns: one object for all that are the same."""
 
     target: Target
-    at: _AtSnapshot
+    changed: Callable[[JavaObject], JavaObject]
     _known: dict[str, list[tuple[JavaObject, Column]]] = field(default_factory=dict)
 
     def of(self, expression: JavaObject) -> Column:
-        """The expression at the snapshot, without its name: an INSERT names its values, an UPDATE does not."""
+        """The expression as it is evaluated, without its name: an INSERT names its values, an UPDATE does not."""
         expression = _without_name(expression)
         same_text = self._known.setdefault(str(expression.toString()), [])
         for other, column in same_text:
             if expression.deterministic() and other.semanticEquals(expression):
                 return column
-        column = column_of(self.target.gateway, self.at.tree(expression))
+        column = column_of(self.target.gateway, self.changed(expression))
         same_text.append((expression, column))
         return column
 

@@ -23,6 +23,7 @@ from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow, numbered
 from paimon_spark.spark.jobs.clustering import clustering, packed, packed_here
+from paimon_spark.spark.jobs.lookup_joins import LookupJoin
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite, commit_tasks, number_of_tasks, run_write, write_here
 from paimon_spark.spark.session.pyspark_members import sql_columns
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
@@ -155,7 +156,10 @@ def write_to_buckets(
         rows, keys = packed(rows, given, assignment or write.plan, tasks), [TASK]
     columns = [sf.expr(key) for key in keys] if is_connect(df.sparkSession) else sql_columns(df.sparkSession, keys)
     shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
-    task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)
+    task = None
+    if merge is not None:
+        located = assignment is not None
+        shuffled, task = merge.applied(shuffled, write.plan, given, packed=write.packed, located=located)
     return run_write(shuffled, write, task, accepts=written.accepts)
 
 
@@ -171,9 +175,14 @@ def _write_here(
     if assignment is not None:
         write = replace(write, packed=True)
         batches = [*packed_here(batches, given, assignment)]
-    task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)
-    messages = write_here(batches, write, task)
-    return commit_tasks(written.df.sparkSession, write, messages, accepts=written.accepts)
+    spark, task = written.df.sparkSession, None
+    if isinstance(merge, LookupJoin):
+        located = assignment is not None
+        rows, task = merge.applied_here(spark, batches, write.plan, given, packed=write.packed, located=located)
+        return run_write(rows, write, task, accepts=written.accepts)
+    if merge is not None:
+        task = partial(merge.write_task, write.plan, given, packed=write.packed)
+    return commit_tasks(spark, write, write_here(batches, write, task), accepts=written.accepts)
 
 
 def _joins_tasks(df: DataFrame, table: FileStoreTable) -> bool:

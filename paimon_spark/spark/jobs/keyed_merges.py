@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,8 +33,10 @@ from paimon_spark.write.task_write import write_batches
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from pyspark.sql import DataFrame
 
     from paimon_spark.read.key_lookup import KeyLookup
+    from paimon_spark.spark.jobs.write_tasks import WriteTask
     from paimon_spark.spec.data_types import DataType
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.schema import TableSchema
@@ -77,8 +80,13 @@ class KeyedMerge:
     @property
     def data_schema(self) -> pa.Schema:
         """The rows that are written: the columns of the table, and the row kind."""
-        columns = spark_arrow_schema(to_spark_struct(self.schema.fields))
-        return columns.append(pa.field(VALUE_KIND.name, pa.int8(), nullable=False))
+        return schema_with_kinds(self.schema)
+
+    def applied(
+        self, rows: DataFrame, plan: WritePlan, given: pa.Schema, *, packed: bool, located: bool
+    ) -> tuple[DataFrame, WriteTask]:
+        """Rows of the source in the tasks of their buckets, and what these tasks do with them."""
+        return rows, partial(self.write_task, plan, given, packed=packed)
 
     def write_task(
         self, plan: WritePlan, given: pa.Schema, batches: Iterable[pa.RecordBatch], task_id: int, *, packed: bool
@@ -95,37 +103,21 @@ class KeyedMerge:
         Raises:
             DataError: a row cannot be taken; nothing is written then.
         """
-        if packed:
-            rows = unpack_rows(batches)
-        else:
-            rows = batches_from_spark((batch.rename_columns(given.names) for batch in batches), given)
+        rows = given_rows(batches, given, packed=packed)
         budget = int(plan.table.options.value("write-buffer-size"))
         table = plan.table.as_if({"write-buffer-size": f"{budget * 3 // 4} b"})  # the rest is for look-ups
         return write_batches(replace(plan, table=table), self._merged(plan, rows), task_id)
 
     def _merged(self, plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        limit = max(1, int(plan.table.options.value("write-buffer-size")) // 8)
-        pending: list[pa.RecordBatch] = []
-        size = 0
-        for batch in batches:
-            pending.append(batch)
-            size += batch.nbytes
-            if size >= limit:
-                rows, pending = pa.Table.from_batches(pending), []
-                yield from self._decided_rows(plan, rows)
-                del rows
-                note_freed(size)  # what is written of them are copies
-                size = 0
-        if pending:
-            yield from self._decided_rows(plan, pa.Table.from_batches(pending))
+        for rows in portions(plan, batches):
+            yield from self._decided_rows(plan, rows)
+            del rows
 
     def _decided_rows(self, plan: WritePlan, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield what is written for rows of the source, at least one; they are looked up together."""
-        found, old, at_old = self._looked_up(plan, rows)
-        step = max(1, _STEP_BYTES * rows.num_rows // max(1, rows.nbytes))
-        for start in range(0, rows.num_rows, step):
-            part = slice(start, start + step)
-            yield from self._decided(rows.slice(start, step), found[part], old, at_old[part]).to_batches()
+        found, old, at_old = looked_up(self.lookup, plan, rows)
+        for part in steps(rows):
+            yield from self._decided(rows[part], found[part], old, at_old[part]).to_batches()
 
     def _decided(
         self, rows: pa.Table, found: npt.NDArray[np.bool_], old: pa.Table | None, at_old: npt.NDArray[np.int64]
@@ -143,7 +135,7 @@ class KeyedMerge:
             value = self._value(rows, column, found, field.type)
             kept = np.isin(number, column.kept)
             if old is not None and kept.any():
-                before = _converted(old.column(names[field.name]), field.type)
+                before = converted(old.column(names[field.name]), field.type)
                 before = before.take(pa.array(at_old, mask=~kept))
                 value = before if kept.all() else pc.if_else(pa.array(kept), before, value)
             emptied = np.isin(number, column.emptied)
@@ -160,7 +152,7 @@ class KeyedMerge:
     def _value(rows: pa.Table, column: MergedColumn, found: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
         # values of clauses differ in what may be null inside of them
         matched, inserted = (
-            None if at is None else _converted(rows.column(at), kind) for at in (column.matched, column.inserted)
+            None if at is None else converted(rows.column(at), kind) for at in (column.matched, column.inserted)
         )
         if matched is None and inserted is None:
             return pa.nulls(rows.num_rows, kind)
@@ -168,36 +160,86 @@ class KeyedMerge:
             return matched if inserted is None else inserted
         return pc.if_else(pa.array(found), matched, inserted)
 
-    def _looked_up(
-        self, plan: WritePlan, rows: pa.Table
-    ) -> tuple[npt.NDArray[np.bool_], pa.Table | None, npt.NDArray[np.int64]]:
-        """Which rows have keys that are there; the old rows of these; and the position of each among the old rows."""
-        schema = plan.table.schema
-        mapping = mapping_of(plan, {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys})
-        keys = mapping.columns(rows.select(mapping.data_names))
-        keys = keys.append_column(_AT, pa.array(np.arange(rows.num_rows)))
-        locations = rows.column(LOCATION).to_numpy() if LOCATION in rows.column_names else None
-        router = Router(schema, None, None, plan.total_buckets)
-        found = np.zeros(rows.num_rows, dtype=np.bool_)
-        at_old = np.full(rows.num_rows, -1, dtype=np.int64)
-        old: list[pa.Table] = []
-        count = 0
-        for routed in router.route(MappedRows(keys, None, locations)):
-            looked_up = self.lookup.find(routed.partition, routed.bucket, routed.rows)
-            positions = routed.rows.column(_AT).to_numpy()[looked_up.rows]
-            found[positions] = True
-            if looked_up.columns is not None:
-                at_old[positions] = np.arange(count, count + len(positions))
-                count += len(positions)
-                old.append(looked_up.columns)
-        return found, pa.concat_tables(old) if old else None, at_old
+
+def schema_with_kinds(schema: TableSchema) -> pa.Schema:
+    """Rows that a MERGE writes: the columns of the table, and the row kind."""
+    columns = spark_arrow_schema(to_spark_struct(schema.fields))
+    return columns.append(pa.field(VALUE_KIND.name, pa.int8(), nullable=False))
+
+
+def given_rows(batches: Iterable[pa.RecordBatch], given: pa.Schema, *, packed: bool) -> Iterator[pa.RecordBatch]:
+    """Rows of the source, as they came to a task: packed, or as Spark sends them. Runs in tasks."""
+    if packed:
+        return unpack_rows(batches)
+    return batches_from_spark((batch.rename_columns(given.names) for batch in batches), given)
+
+
+def portions(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows of the source that are looked up together: an eighth of the write buffer. Runs in tasks."""
+    limit = max(1, int(plan.table.options.value("write-buffer-size")) // 8)
+    pending: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        pending.append(batch)
+        size += batch.nbytes
+        if size >= limit:
+            rows, pending = pa.Table.from_batches(pending), []
+            yield rows
+            del rows
+            note_freed(size)  # what is made of them are copies
+            size = 0
+    if pending:
+        yield pa.Table.from_batches(pending)
+
+
+def steps(rows: pa.Table) -> Iterator[slice]:
+    """Rows whose values are put together at a time."""
+    step = max(1, _STEP_BYTES * rows.num_rows // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, step):
+        yield slice(start, start + step)
+
+
+def looked_up(
+    lookup: KeyLookup, plan: WritePlan, rows: pa.Table
+) -> tuple[npt.NDArray[np.bool_], pa.Table | None, npt.NDArray[np.int64]]:
+    """Look up the keys of rows. Runs in tasks.
+
+    Args:
+        lookup: of the snapshot that the statement reads.
+        plan: of the write.
+        rows: at least the primary key under its names; of dynamic buckets also `LOCATION`.
+
+    Returns:
+        Which rows have keys that are there; the old rows of these, None where no column of them is wanted; and the
+        position of each among the old rows, -1 where there is none.
+    """
+    schema = plan.table.schema
+    mapping = mapping_of(plan, {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys})
+    keys = mapping.columns(rows.select(mapping.data_names))
+    keys = keys.append_column(_AT, pa.array(np.arange(rows.num_rows)))
+    locations = rows.column(LOCATION).to_numpy() if LOCATION in rows.column_names else None
+    router = Router(schema, None, None, plan.total_buckets)
+    found = np.zeros(rows.num_rows, dtype=np.bool_)
+    at_old = np.full(rows.num_rows, -1, dtype=np.int64)
+    old: list[pa.Table] = []
+    count = 0
+    for routed in router.route(MappedRows(keys, None, locations)):
+        there = lookup.find(routed.partition, routed.bucket, routed.rows)
+        positions = routed.rows.column(_AT).to_numpy()[there.rows]
+        found[positions] = True
+        if there.columns is not None:
+            at_old[positions] = np.arange(count, count + len(positions))
+            count += len(positions)
+            old.append(there.columns)
+    return found, pa.concat_tables(old) if old else None, at_old
 
 
 def _numbers(rows: pa.Table, name: str) -> npt.NDArray[np.int8]:
     return np.asarray(rows.column(name).to_numpy(), dtype=np.int8)
 
 
-def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A column as one of another type, which differs in what may be null inside of it, say."""
     convert = conversion(column.type, kind)
     return column if convert is None else pa.chunked_array([convert(part) for part in column.chunks], kind)
 

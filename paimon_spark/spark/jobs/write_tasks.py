@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from paimon_spark.commit.file_store_commit import StreamBatch
     from paimon_spark.commit.overwrite import OverwriteSpec
     from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
+    from paimon_spark.spark.jobs.lookup_joins import LookupJoin
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
@@ -51,7 +52,7 @@ class RowsToWrite:
     accepts: Callable[[Sequence[TaskMessage]], bool] | None = None
     """Looks at what the tasks wrote before it is committed; where it says no, that is deleted, and nothing is
     committed. Only where each key has a bucket of its own."""
-    merge: KeyedMerge | None = None
+    merge: KeyedMerge | LookupJoin | None = None
     """What tasks make of the rows, whose columns it names; only where each key has a bucket of its own."""
 
     @property

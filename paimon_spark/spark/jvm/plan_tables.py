@@ -13,7 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
@@ -72,6 +72,27 @@ def analyzed(gateway: Gateway, state: JavaObject, query: JavaObject) -> JavaObje
 def python_struct(struct: JavaObject) -> StructType:
     """The columns of the JVM's ``StructType``."""
     return StructType.fromJson(json.loads(struct.json()))
+
+
+def python_type(kind: JavaObject) -> DataType | None:
+    """A type of the JVM's; None for a user-defined one."""
+    text = str(kind.json())
+    if '"udt"' in text:
+        return None
+    field = {"name": "value", "type": json.loads(text), "nullable": True, "metadata": {}}
+    return StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType
+
+
+def renamed_columns(
+    gateway: Gateway, expression: JavaObject, columns: Sequence[JavaObject], others: Sequence[JavaObject]
+) -> JavaObject:
+    """An expression that names other columns instead of these, each the one at the same place of its list."""
+    lists = []
+    for given in (columns, others):
+        lists.append(gateway.jvm.java.util.ArrayList())
+        for column in given:
+            lists[-1].add(column)
+    return shared_object(gateway, "PaimonColumns").renamed(expression, *lists)
 
 
 def is_proxy(gateway: Gateway, candidate: JavaObject) -> bool:

@@ -31,24 +31,22 @@ from paimon_spark.commit.row_counts import report_upsert
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.row_level import check_merge, columns_kept_by_engine
-from paimon_spark.read.key_lookup import KeyLookup
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
 from paimon_spark.read.superseded_rows import has_key_twice
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct, to_spark_type
 from paimon_spark.spark.jobs.keyed_merges import (
-    MATCHED,
-    NOT_MATCHED,
     KeyedMerge,
-    MergedColumn,
     merged_rows,
     overlapping_files,
 )
+from paimon_spark.spark.jobs.lookup_joins import FOUND, LookupJoin
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_columns, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.session_options import merge_rules
 from paimon_spark.spark.source.write_target import merge_schema, with_columns
 from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge
+from paimon_spark.spark.sql.merge_lookups import keyed_merge, lookup_join
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
     Clause,
@@ -58,7 +56,6 @@ from paimon_spark.spark.sql.merge_strategy import (
     columns_of_deletes,
     first_clause,
     has_own_buckets,
-    kept_columns,
     kept_if_small,
     matching_rows,
     strategy_of,
@@ -80,94 +77,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.message import TaskMessage
-
-
-def keyed_merge(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None) -> tuple[DataFrame, KeyedMerge]:
-    """Return the rows of the source and what tasks make of them.
-
-    Args:
-        table: the target with the options of the statement.
-        rows: both sides of a MERGE whose strategy is `MergeWay.KEY_LOOKUP`.
-        snapshot: what is read of the target.
-    """
-    schema = table.schema
-    given = _Given(schema, rows)
-    kept = kept_columns(schema, [(clause.action, clause.values.keys()) for clause in rows.matched])
-    lookup = KeyLookup.planned(table, snapshot, set(kept))
-    kinds = tuple(clause.action.value for clause in (*rows.matched, *rows.not_matched))
-    return given.frame(), KeyedMerge(schema, given.names, tuple(given.columns), kinds, lookup)
-
-
-class _Given:
-    """The columns that tasks get: each value once, the keys under their names."""
-
-    def __init__(self, schema: TableSchema, rows: MergeRows) -> None:
-        self._rows = rows
-        self._schema = schema
-        compared = {part.column: part.value for part in rows.equalities}
-        self._values: list[Column] = [compared[key] for key in schema.primary_keys]
-        self._names: list[str] = list(schema.primary_keys)
-        self._by_engine = columns_kept_by_engine(schema)
-        kept_by_deletes = columns_of_deletes(schema)
-        self.columns = [self._column(field, kept_by_deletes) for field in schema.fields]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names."""
-        return (*self._names, MATCHED, NOT_MATCHED)
-
-    def frame(self) -> DataFrame:
-        """The rows of the source for which a clause may do something, with these columns."""
-        rows = self._rows
-        keys = self._values[: len(self._schema.primary_keys)]
-        lacks_key = reduce(lambda one, other: one | other, (value.isNull() for value in keys))
-        matched = sf.when(lacks_key, sf.lit(0)).otherwise(first_clause(rows.matched, 0))
-        numbers = matched, first_clause(rows.not_matched, len(rows.matched))
-        columns = [value.alias(str(at)) for at, value in enumerate(self._values)]
-        columns += [
-            number.cast("tinyint").alias(name) for number, name in zip(numbers, (MATCHED, NOT_MATCHED), strict=True)
-        ]
-        return rows.source.select(*columns).where((sf.col(MATCHED) > 0) | (sf.col(NOT_MATCHED) > 0))
-
-    def _column(self, field: DataField, kept_by_deletes: frozenset[str]) -> MergedColumn:
-        name, rows = field.name, self._rows
-        if name in self._schema.primary_keys:
-            at = self._names.index(name)
-            return MergedColumn(at, at, (), ())
-        matched = list(enumerate(rows.matched, 1))
-        inserted = list(enumerate(rows.not_matched, 1 + len(rows.matched)))
-        deletes = tuple(number for number, clause in matched if clause.action is Action.DELETE)
-        kept = tuple(n for n, clause in matched if clause.action is Action.UPDATE and name not in clause.values)
-        emptied, kept = (kept, ()) if name in self._by_engine else ((), kept)
-        is_kept = name in kept_by_deletes
-        at_matched = self._assigned(field, [pair for pair in matched if name in pair[1].values], MATCHED)
-        at_inserted = self._assigned(field, inserted, NOT_MATCHED)
-        shown = at_matched is not None or at_inserted is not None
-        if is_kept:
-            return MergedColumn(at_matched, at_inserted, (*kept, *deletes), emptied if shown else ())
-        return MergedColumn(at_matched, at_inserted, kept, (*emptied, *deletes) if shown else ())
-
-    def _assigned(self, field: DataField, clauses: Sequence[tuple[int, Clause]], chosen_by: str) -> int | None:
-        """The position of the column with the values that some clauses give a column of the table."""
-        values = [clause.values[field.name] for _, clause in clauses]
-        if not values:
-            return None
-        if all(value is values[0] for value in values):
-            known = next((at for at, value in enumerate(self._values) if value is values[0]), None)
-            if known is not None:
-                return known
-            value = values[0]
-        else:
-            first = self._rows.matched if chosen_by == MATCHED else self._rows.not_matched
-            number = first_clause(first, 0 if chosen_by == MATCHED else len(self._rows.matched))
-            value = reduce(
-                lambda others, pair: sf.when(number == pair[0], pair[1].values[field.name]).otherwise(others),
-                clauses,
-                sf.lit(None).cast(to_spark_type(field.type)),
-            )
-        self._values.append(value)
-        self._names.append(f"_PAIMON_VALUE_{len(self._names)}")
-        return len(self._values) - 1
 
 
 _TARGET, _SOURCE, _CLAUSE, _MATCHES = "_paimon_target", "_paimon_source", "_paimon_clause", "_paimon_matches"
@@ -200,8 +109,8 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
                 report_upsert()
                 return
             each_key_once = False
-        elif strategy.way is MergeWay.KEY_LOOKUP:
-            if _look_up(table, rows, snapshot):
+        elif strategy.way in (MergeWay.KEY_LOOKUP, MergeWay.LOOKUP_JOIN):
+            if _look_up(table, rows, snapshot, joins=strategy.way is MergeWay.LOOKUP_JOIN):
                 return
             each_key_once = False
         with _narrowed(rows, table, snapshot) as narrowed:
@@ -234,9 +143,13 @@ def _without_matched_partitions(schema: TableSchema, rows: MergeRows) -> MergeRo
     return replace(rows, matched=list(map(changing, rows.matched, rows.shape.matched)))
 
 
-def _look_up(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None) -> bool:
+def _look_up(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None, *, joins: bool) -> bool:
     """Write the changes of a MERGE whose tasks look up the keys of their rows; False as of `_was_written`."""
-    source, merge = keyed_merge(table, rows, snapshot)
+
+    def changes(both: MergeRows, others: Sequence[str]) -> DataFrame:
+        return _Changes(table.schema, both, ()).looked_up(others)
+
+    source, merge = lookup_join(table, rows, snapshot, changes) if joins else keyed_merge(table, rows, snapshot)
     checked = _Changes(table.schema, rows, ()).checked
     return _was_written(table, source, SnapshotIdentity.of(snapshot), merge=merge, checked=checked)
 
@@ -288,7 +201,7 @@ def _was_written(
     rows: DataFrame,
     rows_of: SnapshotIdentity | None = None,
     *,
-    merge: KeyedMerge | None = None,
+    merge: KeyedMerge | LookupJoin | None = None,
     checked: bool = True,
 ) -> bool:
     """Write rows as they are, or what `merge` makes of them; False where a key came twice, and nothing was committed.
@@ -357,6 +270,21 @@ class _Changes:
             joined = joined.withColumn(_MATCHES, sf.sum(is_match.cast("int")).over(same_key))
         values = [self._value(column, kept).alias(column.name) for column in schema.fields]
         return joined.select(*values, self._checked_kind(counted=counted).cast("tinyint").alias(VALUE_KIND.name))
+
+    def looked_up(self, others: Sequence[str]) -> DataFrame:
+        """The new rows of a primary-key table with their row kinds, where the target is `BesideOldRows.over`.
+
+        Args:
+            others: columns that stay behind them.
+        """
+        schema, rows = self._schema, self._rows
+        number = sf.when(sf.col(FOUND), first_clause(rows.matched, 0)).otherwise(
+            first_clause(rows.not_matched, len(rows.matched))
+        )
+        changed = rows.target.withColumn(_CLAUSE, number).where(sf.col(_CLAUSE) > 0)
+        values = [self._value(column, columns_of_deletes(schema)).alias(column.name) for column in schema.fields]
+        kind = self._checked_kind(counted=False).cast("tinyint").alias(VALUE_KIND.name)
+        return changed.select(*values, kind, *(sf.col(name) for name in others))
 
     def source_rows(self) -> DataFrame:
         """The rows of the source as INSERT makes them rows of the table."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
 from paimon_spark.errors import OptionError, SchemaMismatchError
-from paimon_spark.spark.columns.types import stored, to_spark_struct, to_spark_type
+from paimon_spark.spark.columns.types import comes_through_arrow, stored, to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values, metadata_named
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
+    BesideOldRows,
     Clause,
     ClauseShape,
     Comparison,
@@ -139,8 +140,9 @@ class FrameMerge(MergeStatement):
         target = self._target(snapshot_id, locations, None)
         source = self.source(snapshot_id).alias(other)
         values = _Values(self, target, source)
+        shape = self._shape(source)
         old = {name: sf.col(f"{quoted_name(own)}._paimon_old_{at}") for at, name in enumerate(self._columns())}
-        return MergeRows(
+        rows = MergeRows(
             target=target,
             source=source,
             on=reduce(operator.and_, map(_column, self._conditions)),
@@ -148,12 +150,49 @@ class FrameMerge(MergeStatement):
             matched=values.clauses(self.matched),
             not_matched=values.clauses(self.not_matched),
             not_matched_by_source=values.clauses(self.not_matched_by_source),
-            shape=self._shape(source),
+            shape=shape,
             equalities=[
                 Equality(own_name, _named(other, other_name)) for own_name, other_name in self._compared(source)[0]
             ],
             narrow=lambda where: self._target(snapshot_id, locations, where),
         )
+        return replace(rows, beside=self._beside(rows, source))
+
+    def _beside(self, rows: MergeRows, source: DataFrame) -> BesideOldRows:
+        """How clauses are evaluated over rows of the source, and old rows of the target, that nobody joined.
+
+        Both sides are STRUCTs under their aliases, so that texts name their columns as those of joined tables. A name
+        that one side alone has is a column besides.
+        """
+        read = self._read_of_source(source.columns)
+        keys = self.table.schema.primary_keys
+        others = {name.lower() for name in source.columns}
+        own_names = {name.lower() for name in self.table.schema.field_names}
+
+        def over(joined: DataFrame, names: Sequence[str]) -> MergeRows:
+            given = [sf.col(name) for name in joined.columns]
+            own = dict(zip([*keys, *names], [*given[: len(keys)], *given[len(keys) + len(read) :]], strict=False))
+            other = dict(zip(read, given[len(keys) :], strict=False))
+            sides = [
+                sf.struct(*(column.alias(name) for name, column in side.items())).alias(alias)
+                for alias, side in zip(self.aliases, (own, other), strict=True)
+                if side
+            ]
+            alone = [column.alias(name) for name, column in own.items() if name.lower() not in others]
+            alone += [column.alias(name) for name, column in other.items() if name.lower() not in own_names]
+            old = {name: f"_paimon_old_{at}" for at, name in enumerate(own)}
+            held = [own[name].alias(shown) for name, shown in old.items()]
+            frame = joined.select(*sides, *alone, *held, *given[len(keys) + len(read) + len(names) :])
+            return replace(rows, target=frame, old={name: sf.col(shown) for name, shown in old.items()})
+
+        return BesideOldRows([_named(self.aliases[1], name) for name in read], over)
+
+    def _read_of_source(self, columns: Sequence[str]) -> list[str]:
+        """The columns of the source that clauses may name."""
+        named = Named.by(*(given for clause in self._clauses() for given in clause.expressions()))
+        own = {name.lower() for name in self.table.schema.field_names}
+        has_star = any(clause.values is None and clause.action is not Action.DELETE for clause in self._clauses())
+        return [name for name in columns if named.has(name) or (has_star and name.lower() in own)]
 
     def shape(self) -> MergeShape:
         """What the statement says."""
@@ -222,8 +261,9 @@ class FrameMerge(MergeStatement):
             matched,
             not_matched,
             by_source,
-            reads_target=partial(self._may_read_target, given),
+            reads_target=partial(self._read_of_target, given),
             may_fail=partial(self._may_fail, given),
+            joins_itself=partial(self._joins_itself, given),
         )
 
     def _clause_shape(self, clause: GivenClause, given: Collection[str]) -> ClauseShape:
@@ -258,6 +298,27 @@ class FrameMerge(MergeStatement):
         named = Named.by(*expressions)
         hidden = [own, *(name for name in names if name.lower() not in given)]
         return any(named.has(name) for name in hidden) or bool(metadata_named(named, self.table.schema))
+
+    def _read_of_target(self, given: Collection[str]) -> Collection[str] | None:
+        """The columns of the target that clauses may read; None where they may read metadata columns."""
+        if not self._may_read_target(given):
+            return ()
+        names = self.table.schema.field_names
+        named = Named.by(*(each for clause in self._clauses() for each in clause.expressions()))
+        if metadata_named(named, self.table.schema):
+            return None
+        own = {name.lower(): name for name in names}
+        assigned = [name for clause in self._clauses() for name in clause.values or {} if name not in names]
+        parts = {own.get(path[0].lower(), path[0]) for path in map(split_name, assigned) if len(path) > 1}
+        return {*(name for name in names if named.has(name)), *self.partly, *parts}
+
+    def _joins_itself(self, given: Mapping[str, StructField]) -> bool:
+        """Whether clauses are texts over sides whose aliases no column has, and what they read comes through Arrow."""
+        expressions = [each for clause in self._clauses() for each in clause.expressions()]
+        names = {*given, *(name.lower() for name in self.table.schema.field_names)}
+        if not all(isinstance(each, str) for each in expressions) or names & {alias.lower() for alias in self.aliases}:
+            return False
+        return all(comes_through_arrow(given[name].dataType) for name in self._read_of_source(list(given)))
 
     def _may_fail(self, given: Mapping[str, StructField], columns: Collection[str]) -> bool:
         """Whether a condition, or a value of these columns, may be an error for some rows of the source."""

@@ -201,12 +201,16 @@ class MergeShape:
     matched: Sequence[ClauseShape]
     not_matched: Sequence[ClauseShape]
     not_matched_by_source: Sequence[ClauseShape]
-    reads_target: Callable[[], bool]
-    """Whether a condition or a value of a clause may name the target. Asked only where it matters."""
+    reads_target: Callable[[], Collection[str] | None]
+    """The columns of the target that a condition or a value of a clause may name; None: nobody knows which.
+
+    Asked only where it matters."""
     may_fail: Callable[[Collection[str]], bool]
     """Whether a condition, or a value of these columns, may be an error for some rows of the source.
 
     Asked only where it matters."""
+    joins_itself: Callable[[], bool] = lambda: False
+    """Whether its clauses can be evaluated over rows of both sides that Spark has not joined. As the others."""
 
 
 class MergeWay(Enum):
@@ -216,6 +220,8 @@ class MergeWay(Enum):
     """The rows of the source are written as they are; the target is not read."""
     KEY_LOOKUP = "key lookup"
     """The source alone is shuffled; the tasks that write look up its keys in their buckets."""
+    LOOKUP_JOIN = "lookup join"
+    """The source alone is shuffled; tasks look up the old rows of its keys, Spark evaluates the clauses over both."""
     KEY_JOIN = "key join"
     """Both sides are joined, and changed rows are written with their row kinds."""
     COMPANION_COLUMNS = "companion columns"
@@ -251,13 +257,19 @@ def strategy_of(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
     reason = _not_by_key(table.schema, shape)
     if reason is not None:
         return MergeStrategy(MergeWay.KEY_JOIN, reason)
-    if _is_upsert(table.schema, shape) and _reads_nothing(table.schema):
+    read = shape.reads_target()
+    if read is not None and not read and _is_upsert(table.schema, shape) and _reads_nothing(table.schema):
         return MergeStrategy(MergeWay.UPSERT, "each row of the source becomes the row of its primary key")
     reason = _not_looked_up(table.schema, shape)
     if reason is not None:
         return MergeStrategy(MergeWay.KEY_JOIN, reason)
-    said = "ON compares the primary key alone, and clauses read the source alone"
-    return MergeStrategy(MergeWay.KEY_LOOKUP, said)
+    reason = _not_decided_first(table.schema, shape, read)
+    if reason is None:
+        said = "ON compares the primary key alone, and clauses read the source alone"
+        return MergeStrategy(MergeWay.KEY_LOOKUP, said)
+    if read is None or not shape.joins_itself() or _has_unread_types(table.schema, read):
+        return MergeStrategy(MergeWay.KEY_JOIN, reason)
+    return MergeStrategy(MergeWay.LOOKUP_JOIN, f"ON compares the primary key alone, and {reason}")
 
 
 def has_own_buckets(schema: TableSchema) -> bool:
@@ -323,8 +335,6 @@ def _not_by_key(schema: TableSchema, shape: MergeShape) -> str | None:
         assigned = keys if clause.action is Action.INSERT else keys & clause.values.keys()
         if any(key not in clause.values or clause.values[key] != compared[key] for key in assigned):
             return "a clause assigns another primary key than ON compares"
-    if shape.reads_target():
-        return "a condition or a value of a clause reads the target"
     return None
 
 
@@ -363,10 +373,22 @@ def _not_looked_up(schema: TableSchema, shape: MergeShape) -> str | None:
     for name in sorted(kept):
         if any(t.contains_type(schema.field(name).type, kind) for kind in _NOT_LOOKED_UP):
             return f"column {name} keeps its values, and values of its type are not looked up"
+    return None
+
+
+def _not_decided_first(schema: TableSchema, shape: MergeShape, read: Collection[str] | None) -> str | None:
+    """Why nobody can tell what each clause would make of a row of the source before its key is looked up; else None."""
+    if read is None or read:
+        return "a condition or a value of a clause reads the target"
     if shape.may_fail(_values_of_some_rows(schema, shape)):
-        # tasks get what each clause would make of a row, before they know which of them writes it
         return "a condition or a value may be an error, maybe for a row of the source that no clause writes"
     return None
+
+
+def _has_unread_types(schema: TableSchema, read: Collection[str]) -> bool:
+    """Whether tasks do not look up columns as Spark reads them: it pads values of CHAR."""
+    kinds = (*_NOT_LOOKED_UP, t.CharType)
+    return any(t.contains_type(schema.field(name).type, kind) for name in read for kind in kinds)
 
 
 def _values_of_some_rows(schema: TableSchema, shape: MergeShape) -> frozenset[str]:
@@ -392,6 +414,17 @@ class Clause:
 
 
 @dataclass(frozen=True)
+class BesideOldRows:
+    """Rows of the source that have the old rows of their keys beside them, as a join of both sides has them."""
+
+    read: Sequence[Column]
+    """The columns of the source that clauses read."""
+    over: Callable[[DataFrame, Sequence[str]], MergeRows]
+    """Of rows whose columns are the primary key, `read`, these columns of the target, and others: the statement whose
+    target they are, and whose clauses and old columns can be evaluated over them."""
+
+
+@dataclass(frozen=True)
 class MergeRows:
     """Both sides of a MERGE at one snapshot. All Columns can be evaluated on the join of `target` and `source`."""
 
@@ -411,6 +444,8 @@ class MergeRows:
     """Parts of ON by which a source tells what can match; those of its shape are among them."""
     narrow: Callable[[str], DataFrame] | None = None
     """Gives the target where a condition, SQL over its columns, is true."""
+    beside: BesideOldRows | None = None
+    """How clauses are evaluated without a join; None where the shape does not say that they can be."""
 
 
 class MergeStatement(ABC):
