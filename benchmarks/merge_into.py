@@ -211,6 +211,8 @@ def by_keys(spark: SparkSession, root: Path) -> Iterator[str]:
         "plain upsert": UPSERT,
         "with a condition (the target's keys are read)": "WHEN MATCHED AND s.d > 10 THEN UPDATE SET * "
         "WHEN NOT MATCHED THEN INSERT *",
+        "with a condition over the target (old rows are looked up)": "WHEN MATCHED AND t.d > 10 THEN UPDATE SET * "
+        "WHEN NOT MATCHED THEN INSERT *",
         "delete or insert": "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *",
     }
     for name, clauses in cases.items():
