@@ -386,13 +386,14 @@ def test_a_value_of_two_clauses_is_shuffled_once(
 
 
 def test_a_value_that_no_clause_writes_is_no_error(spark: SparkSession, warehouse: Path) -> None:
-    """A value is wrong only of a row that gets it: here of none. The join knows, and it is asked for first."""
+    """A value is wrong only of a row that gets it: here of none. It is evaluated beside the old row."""
     name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS["keyed"])
     statement = (
         f"MERGE INTO {name} t USING (SELECT 2 k, '7' v UNION ALL SELECT 9, 'x') s ON t.k = s.k "
         "WHEN MATCHED THEN UPDATE SET n = CAST(s.v AS INT)"
     )
-    assert "key join (a condition or a value may be an error" in spark.sql(f"EXPLAIN {statement}").head()[0]
+    said = "lookup join (ON compares the primary key alone, and a condition or a value may be an error"
+    assert said in spark.sql(f"EXPLAIN {statement}").head()[0]
     spark.sql(statement)
     assert rows(spark, name)[1] == (2, "b", 7)
 
