@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,7 +20,7 @@ pytestmark = [
 
 COLUMNS = (
     "k BIGINT NOT NULL, p STRING NOT NULL, v STRING, d DOUBLE, n INT NOT NULL, at TIMESTAMP, "
-    "s STRUCT<a: INT, b: ARRAY<STRING>>, m DECIMAL(20, 4)"
+    "r STRUCT<a: INT, b: ARRAY<STRING>>, m DECIMAL(20, 4)"
 )
 KINDS = {
     "dynamic": "TBLPROPERTIES ('primary-key' = 'k')",
@@ -36,8 +38,8 @@ MERGES = {
     "a condition": f"WHEN MATCHED AND t.d < s.d THEN UPDATE SET * {INSERT}",
     "a value": f"WHEN MATCHED THEN UPDATE SET v = concat(t.v, '+', s.v), d = t.d + s.d, n = s.n {INSERT}",
     "several clauses": "WHEN MATCHED AND t.v IS NULL THEN DELETE WHEN MATCHED AND t.n % 3 = 0 THEN UPDATE SET "
-    f"s = s.s, m = t.m * 2, n = t.n + 100 WHEN MATCHED AND s.d > 50 THEN UPDATE SET * {INSERT}",
-    "a field": f"WHEN MATCHED AND size(t.s.b) > 1 THEN UPDATE SET s.a = t.s.a + s.s.a, n = t.n + 50 {INSERT}",
+    f"r = s.r, m = t.m * 2, n = t.n + 100 WHEN MATCHED AND s.d > 50 THEN UPDATE SET * {INSERT}",
+    "a field": f"WHEN MATCHED AND size(t.r.b) > 1 THEN UPDATE SET r.a = t.r.a + s.r.a, n = t.n + 50 {INSERT}",
     "an error for other rows": "WHEN MATCHED AND t.n > 0 AND 100 / (s.k - 1000) < 0 THEN UPDATE SET at = s.at "
     f"{INSERT}",
     "times": f"WHEN MATCHED AND s.at > t.at THEN UPDATE SET at = t.at + INTERVAL 1 HOUR, n = t.n + 7 {INSERT}",
@@ -56,7 +58,7 @@ def _rows(low: int, high: int, step: int, salt: int) -> str:
         f"CAST(id * {salt} % 97 AS DOUBLE) AS d, CAST(id * {salt} AS INT) AS n, "
         f"timestamp_seconds(id * {salt} * 1000) AS at, "
         "if(id % 5 = 0, NULL, struct(CAST(id % 7 AS INT) AS a, "
-        "array_repeat(concat('b', id), CAST(id % 4 AS INT)) AS b)) AS s, "
+        "array_repeat(concat('b', id), CAST(id % 4 AS INT)) AS b)) AS r, "
         f"CAST(id / {salt} AS DECIMAL(20, 4)) AS m FROM range({low}, {high}, {step}, 3)"
     )
 
@@ -101,15 +103,15 @@ def test_rows_are_those_of_a_join(spark: SparkSession, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "partitioned"])
-def test_the_text_does_as_the_catalog(spark: SparkSession, kind: str) -> None:
+def test_the_text_does_as_the_catalog(spark: SparkSession, warehouse: Path, kind: str) -> None:
     """On Connect there is only the text."""
     for table in ("by_catalog", "by_text"):
         spark.sql(f"CREATE TABLE {table} ({COLUMNS}) {KINDS[kind]}")
         spark.sql(f"INSERT INTO {table} {_rows(0, 120, 1, 3)}")
-    database = spark.catalog.currentDatabase()
+    path = f"{warehouse}/{spark.catalog.currentDatabase()}.db/by_text"
     for name, clauses in MERGES.items():
         _merge(spark, "by_catalog", kind, _rows(90, 260, 3, 5), clauses, "lookup join")
-        text = f"MERGE INTO looked.{database}.by_text t USING ({_rows(90, 260, 3, 5)}) s ON {_key(kind)} {clauses}"
+        text = f"MERGE INTO paimon.`{path}` t USING ({_rows(90, 260, 3, 5)}) s ON {_key(kind)} {clauses}"
         assert "lookup join (" in paimon_spark.sql(spark, f"EXPLAIN {text}").collect()[0][0], name
         paimon_spark.sql(spark, text)
         assert collected(spark.table("by_catalog")) == collected(spark.table("by_text")), name
