@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.read.key_lookup import KeyLookup
-    from paimon_spark.spark.jobs.write_tasks import WriteTask
+    from paimon_spark.spark.source.table_write import WriteTask
     from paimon_spark.spec.data_types import DataType
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.schema import TableSchema

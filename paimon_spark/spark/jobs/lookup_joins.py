@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.read.key_lookup import KeyLookup
-    from paimon_spark.spark.jobs.write_tasks import WriteTask
+    from paimon_spark.spark.source.table_write import WriteTask
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.write.message import TaskMessage

@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow
 from paimon_spark.spark.jobs.progress import change_of
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
-from paimon_spark.spark.source.table_write import TableWrite
+from paimon_spark.spark.source.table_write import TableWrite, WriteTask
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.write.message import TaskMessage
 
@@ -59,10 +59,6 @@ class RowsToWrite:
     def mode(self) -> OverwriteMode | None:
         """Which kind of overwrite it is."""
         return None if self.overwrite is None else self.overwrite.kind
-
-
-WriteTask = Callable[[Iterator[pa.RecordBatch], int], TaskMessage]
-"""Writes the rows of one task, at least one; the number is the same for all attempts of the task."""
 
 
 def run_write(

@@ -6,7 +6,7 @@ It is made on the driver, travels to each task and stays on the driver for the c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from paimon_spark.write.routing import KeyRanges
 
 _LOG = logging.getLogger(__name__)
+
+WriteTask = Callable[[Iterator[pa.RecordBatch], int], TaskMessage]
+"""Writes the rows of one task, at least one; the number is the same for all attempts of the task."""
 
 
 @dataclass(frozen=True, slots=True)
