@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--quick", action="store_true", help="the short tests, one of each function: under 3 minutes on two cores"
     )
     parser.addoption(
-        "--part", action="store_true", help="a third of the cases of each long test function, other ones each day"
+        "--part", action="store_true", help="a fifth of the cases of each long test function, other ones each day"
     )
     parser.addoption("--every-store-case", action="store_true", help="all acceptance cases on each store: 40 minutes")
 
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         config.hook.pytest_deselected(items=choose_quick(items, seconds))
     elif config.getoption("--part"):
-        config.hook.pytest_deselected(items=choose_part(items, seconds, seeds.RUN))
+        config.hook.pytest_deselected(items=choose_part(items, seconds, seeds.DAY))
     by_length(items, seconds)
 
 

@@ -2,9 +2,9 @@
 
 Stdlib only. Makes `.venv`, installs the package into it, makes the environments of the peers and the archive of Spark's
 classes (`tests/support/class_archive.py`), then runs ruff, mypy and pytest, whose tests up to four processes share.
-Every step that fails is named at the end; the exit code says whether there was one. Of test functions with many cases
-that take long, a run takes a third of the cases, and of some long tests a third of the steps, each day other ones;
-`--all` takes all. Other arguments go to pytest, which then runs every case of what they name
+Every step that fails is named at the end; the exit code says whether there was one. Of test functions whose cases
+take long, a run takes a fifth of the cases, and so of long programs that take turns and of the steps of some tests,
+each day other ones; `--all` takes all. Other arguments go to pytest, which then runs every case of what they name
 (`python3 tests/run.py tests/spec -x`; `-n 0` for one process).
 
 `python3 tests/run.py --quick` is for the loop of a person at work: the short tests, one of each function, no peers, no

@@ -51,6 +51,7 @@ def merged(peer: Peer) -> dict[str, str]:
     return answers
 
 
+@pytest.mark.turns("program")
 def test_merges_of_a_table_with_keys_and_of_parquet_find_the_same(
     spark: SparkSession, warehouse: Path, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ class Item:
         self.fixturenames = [name.removeprefix("fixture ") for name in needs if name.startswith("fixture ")]
 
     def get_closest_marker(self, name: str) -> Any:
-        return name if name in self.needs else None
+        return pytest.mark.turns("kind").mark if name in self.needs else None
 
 
 @pytest.mark.parametrize(
@@ -78,17 +78,17 @@ def test_a_quick_run_has_no_long_function_but_the_shortest_of_its_file() -> None
     assert [item.nodeid for item in left_out] == ["a.py::long", "b.py::longer", "c.py::too_long"]
 
 
-@pytest.mark.parametrize("count", [3, 4, 8])
-def test_three_days_in_part_run_each_case_once(count: int) -> None:
+@pytest.mark.parametrize("count", [5, 6, 13])
+def test_five_days_in_part_run_each_case_once(count: int) -> None:
     names = [f"a.py::long[{number}]" for number in range(count)]
     seconds = {"a.py::long[]": 60.0, "a.py::short[]": 1.0}
     ran: list[str] = []
-    for day in range(20261128, 20261131):
+    for day in range(20261128, 20261133):
         items: list[Any] = [*map(Item, names), Item("a.py::short[1]"), Item("a.py::other")]
         left_out = choose_part(items, seconds, day)
         assert len(items) + len(left_out) == count + 2
         assert [item.nodeid for item in items[-2:]] == ["a.py::short[1]", "a.py::other"]
-        assert len(items) - 2 in (count // 3, count // 3 + 1)
+        assert len(items) - 2 in (count // 5, count // 5 + 1)
         ran += [item.nodeid for item in items[:-2]]
     assert sorted(ran) == sorted(names)
 
@@ -97,6 +97,17 @@ def test_a_run_in_part_takes_a_case_of_each_function() -> None:
     items: list[Any] = [Item("a.py::long[1]"), Item("a.py::long[2]")]
     choose_part(items, {"a.py::long[]": 60.0}, 0)
     assert len(items) == 1
+
+
+def test_tests_that_take_turns_are_shared_out_by_their_length() -> None:
+    named = {"a.py::x": 60.0, "a.py::y": 40.0, "a.py::s": 38.0, "b.py::z": 30.0, "b.py::u": 20.0, "b.py::v": 15.0}
+    ran: list[list[str]] = []
+    for day in range(5):
+        items: list[Any] = [Item(name, "turns") for name in named] + [Item("b.py::daily")]
+        choose_part(items, named, day)
+        assert items.pop().nodeid == "b.py::daily"
+        ran.append(sorted(item.nodeid for item in items))
+    assert sorted(ran) == [["a.py::s"], ["a.py::x"], ["a.py::y"], ["b.py::u", "b.py::v"], ["b.py::z"]]
 
 
 def test_the_longest_files_go_first_then_those_with_spark() -> None:
@@ -130,6 +141,24 @@ def test_lengths_are_those_of_the_shortest_case_and_of_the_whole_file(tmp_path: 
     }
 
 
+def test_a_run_in_part_keeps_the_lengths_of_what_it_leaves_out(tmp_path: Path) -> None:
+    report, here = tmp_path / "junit.xml", "tests.test_selection"
+    cases = [("test_cut[1]", 9), ("test_one", 3), ("test_new[1]", 6), ("test_new[2]", 1)]
+    rows = "".join(f'<testcase classname="{here}" name="{name}" time="{time}"/>' for name, time in cases)
+    report.write_text(f"<testsuites><testsuite>{rows}</testsuite></testsuites>")
+    this = "tests/test_selection.py"
+    known = {this: 500, f"{this}::test_cut": 8, f"{this}::test_cut[]": 40, f"{this}::test_left_out": 70}
+    assert lengths_of_run(report, {**known, f"{this}::test_one": 5, "tests/gone.py::test": 50}) == {
+        this: 120,
+        f"{this}::test_cut": 8,
+        f"{this}::test_cut[]": 40,
+        f"{this}::test_left_out": 70,
+        f"{this}::test_one": 3,
+        f"{this}::test_new": 1,
+        f"{this}::test_new[]": 7,
+    }
+
+
 @pytest.mark.parametrize(
     ("cores", "gigabytes", "quick", "count"),
     [
@@ -148,16 +177,21 @@ def test_processes_are_as_many_as_cores_and_memory_serve(cores: int, gigabytes: 
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_three_days_in_part_run_each_step(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def test_five_days_in_part_run_each_step(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.delenv(seeds.IN_PART, raising=False)
     assert seeds.part_of(range(count)) == list(range(count))
     monkeypatch.setenv(seeds.IN_PART, "true")
     ran: list[list[int]] = []
-    for day in range(20261128, 20261131):
-        monkeypatch.setattr(seeds, "RUN", day)
+    for day in range(20261128, 20261133):
+        monkeypatch.setattr(seeds, "DAY", day)
         ran.append(seeds.part_of(range(count)))
     assert {step for steps in ran for step in steps} == set(range(count))
-    assert all(1 <= len(steps) <= -(-count // 3) for steps in ran)
+    assert all(1 <= len(steps) <= -(-count // 5) for steps in ran)
+
+
+def test_days_go_on_where_a_month_ends() -> None:
+    assert [seeds.day_of(run) - seeds.day_of(20261130) for run in (20261201, 20261202, 20270101)] == [1, 2, 32]
+    assert seeds.day_of(7) == 7  # a seed that somebody chose
 
 
 def test_a_seed_gives_the_same_choices_for_the_same_name() -> None:

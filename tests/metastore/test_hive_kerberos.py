@@ -324,6 +324,7 @@ def test_statements_on_a_classic_session(
         paimon_spark.register(spark)
 
 
+@pytest.mark.turns("connect")
 @pytest.mark.thorough
 def test_statements_on_connect(tmp_path: Path, options: dict[str, str]) -> None:
     options |= {"warehouse": str(tmp_path / "wh"), "lock.enabled": "true"}

@@ -123,6 +123,7 @@ def run_smoke(python: Path, where: Path, *, python_path: str = "") -> str:
     return done.stdout
 
 
+@pytest.mark.turns("wheel")
 @pytest.mark.spark
 def test_the_wheel_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
     python = make_environments.new_environment(tmp_path / "fresh")
@@ -130,6 +131,7 @@ def test_the_wheel_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
     assert "smoke test passed" in run_smoke(python, tmp_path)
 
 
+@pytest.mark.turns("wheel")
 @pytest.mark.peer
 @pytest.mark.spark
 @pytest.mark.parametrize("version", make_environments.sparks_to_try())

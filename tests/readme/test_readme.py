@@ -148,6 +148,7 @@ def test_the_readme_is_for_skimming() -> None:
     assert len(first) <= 10
 
 
+@pytest.mark.turns("program")
 @pytest.mark.thorough
 @pytest.mark.spark
 def test_the_readme_can_be_pasted_into_a_jupyter_kernel(tmp_path: Path) -> None:
@@ -206,6 +207,7 @@ def test_the_examples_run(example: Path, tmp_path: Path) -> None:
         assert re.search(r"\|6 +\|2024-05-03\|", out)
 
 
+@pytest.mark.turns("program")
 @pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)

@@ -21,11 +21,8 @@ from pyspark.sql import functions as sf
 
 import paimon_spark
 from paimon_spark.errors import PaimonError
-from tests.support.seeds import part_of
 
 CHECKS: list[Callable[[], None]] = []
-STEPS: list[Callable[[], None]] = []
-"""What runs after the checks, and does without each other."""
 spark: Any = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 root = Path(sys.argv[2])
 FORMATS = ("csv", "json", "orc", "parquet")
@@ -34,12 +31,6 @@ FORMATS = ("csv", "json", "orc", "parquet")
 def check(function: Callable[[], None]) -> Callable[[], None]:
     """Run a function among the checks, in their order."""
     CHECKS.append(function)
-    return function
-
-
-def step(function: Callable[[], None]) -> Callable[[], None]:
-    """Run a function after the checks, in their order; in a run in part a third of such functions."""
-    STEPS.append(function)
     return function
 
 
@@ -171,7 +162,7 @@ def explains() -> None:
     fails(AnalysisException, "[`id`, `name`]", lambda: table.select("id", "nmae").collect())
 
 
-@step
+@check
 def snapshots_of_actions() -> None:
     """As on a classic session a load by a path stays on its snapshot; names and statements follow the table."""
     spark.sql("CREATE TABLE lake.shop.acts (id BIGINT NOT NULL)")
@@ -197,7 +188,7 @@ def _loaded(path: str) -> Any:
     return spark.read.format("paimon").load(path)
 
 
-@step
+@check
 def times_to_come() -> None:
     """A client's own log says that a time is still to come: the server's says it to nobody who reads here."""
     log, said = logging.getLogger("paimon_spark"), io.StringIO()
@@ -215,7 +206,7 @@ def times_to_come() -> None:
         log.removeHandler(handler)
 
 
-@step
+@check
 def current_catalog() -> None:
     """USE, and names without catalog."""
     equal(spark.catalog.currentCatalog(), "spark_catalog")
@@ -236,7 +227,7 @@ def current_catalog() -> None:
     equal(ids("theirs"), [2])
 
 
-@step
+@check
 def writers() -> None:
     """``write.saveAsTable`` and ``insertInto`` in each mode."""
     some = frame((1, "a"), (2, "b"))
@@ -257,7 +248,7 @@ def writers() -> None:
     equal(ids("theirs_too"), [1, 2])
 
 
-@step
+@check
 def second_writers() -> None:
     """``writeTo``: each of its deeds."""
     some = frame((1, "a"), (2, "b"))
@@ -279,7 +270,7 @@ def second_writers() -> None:
     equal(ids("theirs_new"), [1, 2])
 
 
-@step
+@check
 def merges() -> None:
     """``mergeInto``, conditions by alias, by whole name and by DataFrame."""
     source = frame((2, "two"), (3, "three")).alias("s")
@@ -294,7 +285,7 @@ def merges() -> None:
     fails(AnalysisException, "[`t`.`id`, `t`.`name`, `id`, `name`]", merge)
 
 
-@step
+@check
 def merges_of_keyed_tables() -> None:
     """``mergeInto`` of tables with keys: rows match, however a condition names columns."""
     columns = "id long, `order no` string, `a``b.c` string"
@@ -372,7 +363,7 @@ def merges_of_keyed_tables() -> None:
     spark.sql("DROP DATABASE lake.other CASCADE")
 
 
-@step
+@check
 def streams() -> None:
     """``readStream.table`` and ``writeStream.toTable``."""
     frame((1, "a")).writeTo("lake.shop.source").create()
@@ -384,7 +375,7 @@ def streams() -> None:
     fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.readStream.table("lake.shop.none"))
 
 
-@step
+@check
 def catalog() -> None:
     """``spark.catalog``."""
     own = spark.catalog
@@ -418,7 +409,7 @@ def catalog() -> None:
     own.dropTempView("made")
 
 
-@step
+@check
 def other_sessions() -> None:
     """A new session has the catalog."""
     for method in ("newSession", "cloneSession"):
@@ -448,7 +439,7 @@ def views_of(database: str) -> None:
     fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table(f"{database}.v").collect())
 
 
-@step
+@check
 def a_catalog_of_a_database() -> None:
     """Its tables have names there, whatever makes them."""
     uri = f"jdbc:sqlite:{root}/catalog.db"
@@ -515,7 +506,7 @@ def files_of(database: str, *kinds: str) -> None:
     spark.sql(f"DROP TABLE {database}.lines")
 
 
-@step
+@check
 def a_catalog_of_a_server() -> None:
     """A REST catalog: its server has each commit."""
     options = {"metastore": "rest", "uri": sys.argv[3], "token.provider": "bear", "token": sys.argv[4]}
@@ -537,7 +528,7 @@ def a_catalog_of_a_server() -> None:
     spark.sql("DROP DATABASE served.c")
 
 
-@step
+@check
 def a_catalog_of_hive() -> None:
     """Its tables have names in Hive's metastore, and lie where they are asked to."""
     options = {"metastore": "hive", "uri": sys.argv[5], "lock.enabled": "true"}
@@ -552,7 +543,7 @@ def a_catalog_of_hive() -> None:
         equal(ids(f"hive.by_connect.{name}"), [1, 3])
     equal((root / "outside/snapshot/snapshot-1").exists(), True)
     views_of("hive.by_connect")
-    files_of("hive.by_connect", *part_of(FORMATS))
+    files_of("hive.by_connect", *FORMATS)
     spark.sql("DROP DATABASE hive.by_connect CASCADE")
 
 
@@ -571,7 +562,7 @@ def failures(checks: Iterable[Callable[[], None]]) -> Iterable[str]:
 
 if __name__ == "__main__":
     paimon_spark.register_catalog(spark, "lake", warehouse=str(root / "wh"))
-    for failure in failures([*CHECKS, *part_of(STEPS)]):
+    for failure in failures(CHECKS):
         print(" ".join(failure.split()), flush=True)
     print("done")
     spark.stop()

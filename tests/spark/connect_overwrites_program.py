@@ -16,7 +16,6 @@ import paimon_spark
 from paimon_spark import PaimonError, PaimonTable, UnsupportedError
 from paimon_spark.spark.session.pyspark_members import plain
 from paimon_spark.spark.table import rows as table_rows
-from tests.support.seeds import part_of
 
 spark: Any = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 root = Path(sys.argv[2])
@@ -195,13 +194,12 @@ def self_join() -> None:
 paimon_spark.register(spark)
 paimon_spark.register_catalog(spark, "c", warehouse=str(root))
 spark.sql("CREATE DATABASE c.db")
-attempts = [
+for given in (
     *((kind, by_query, way) for kind in KINDS for way in WAYS),
     *(("vectors", view, by_statement) for view in VIEWS),
     *(("postponed", view, by_method) for view in VIEWS),
     ("merged", nested, by_replacing),
-]
-for given in part_of(attempts):
+):
     attempt(*given)
 for check in (unknown_view, view_made_anew, rival, self_join):
     check()

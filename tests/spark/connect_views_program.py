@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.spark.session.pyspark_members import plain
-from tests.support.seeds import part_of
 
 spark: Any = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 root = sys.argv[2]
@@ -190,7 +189,7 @@ def threads() -> None:
 if __name__ == "__main__":
     paimon_spark.register_catalog(spark, "v", warehouse=root)
     spark.sql("CREATE DATABASE v.db")
-    for make in part_of((by_method, by_statement, by_sql, everywhere, nested, replaced)):
+    for make in (by_method, by_statement, by_sql, everywhere, nested, replaced):
         follows_the_table(make)
     a_write_takes_the_newest_rows()
     columns_stay()
@@ -199,5 +198,5 @@ if __name__ == "__main__":
     other_names_are_left_alone()
     a_table_of_the_same_name()
     threads()
-    spark.catalog.dropGlobalTempView("everywhere")  # if it was made
+    spark.catalog.dropGlobalTempView("everywhere")
     print("done")

@@ -275,6 +275,7 @@ except ImportError:
 """
 
 
+@pytest.mark.turns("program")
 def test_without_pandas(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(NO_PANDAS)  # for the workers as well
     known = os.pathsep.join([str(tmp_path), *sys.path[1:]])

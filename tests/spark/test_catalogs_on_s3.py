@@ -115,6 +115,7 @@ def test_format_tables_say_what_hadoop_lacks(
     session.sql("DROP DATABASE bare.files")
 
 
+@pytest.mark.turns("connect")
 def test_the_statements_of_a_day_on_connect(connect: str, catalogs: dict[str, dict[str, str]]) -> None:
     program = [sys.executable, "-X", "faulthandler", "-m", "tests.spark.connect_catalogs_program"]
     done = run_program([*program, connect, json.dumps(catalogs)], ROOT, os.environ)

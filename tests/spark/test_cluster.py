@@ -20,6 +20,7 @@ from tests.support.seeds import RUN
 pytestmark = [pytest.mark.oracle, pytest.mark.thorough]
 
 
+@pytest.mark.turns("storm")
 @pytest.mark.parametrize(("front", "kind", "steps"), [("classic", "groups", 8), ("connect", "append", 5)])
 def test_a_storm(tmp_path: Path, oracle: Any, front: str, kind: str, steps: int) -> None:
     folder = tmp_path / "storm"

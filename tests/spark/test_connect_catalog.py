@@ -21,6 +21,7 @@ def output_of(*command: object) -> str:
     return done.stdout
 
 
+@pytest.mark.turns("connect")
 def test_methods_of_the_session_name_paimon_tables(
     connect: str, tmp_path: Path, rest: RestServer, hive: HiveServer
 ) -> None:
@@ -28,6 +29,7 @@ def test_methods_of_the_session_name_paimon_tables(
     assert output_of(program, connect, tmp_path, rest.uri, TOKEN, hive.uri) == "done\n"
 
 
+@pytest.mark.turns("connect")
 @pytest.mark.thorough
 def test_the_notebook_shows_the_same_as_on_a_classic_session(connect: str) -> None:
     found = output_of("tests/readme/connect_notebook_program.py", connect, "examples/time_travel.ipynb")

@@ -31,6 +31,7 @@ class Client:
     """One that has kept no rows."""
 
 
+@pytest.mark.turns("connect")
 def test_rows_and_errors_of_random_frames_and_texts_stay_the_same(connect: str, tmp_path: Path) -> None:
     program = "tests/spark/connect_push_down_program.py"
     done = subprocess.run(

@@ -11,6 +11,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.turns("connect")
 def test_views_follow_their_tables(connect: str, tmp_path: Path) -> None:
     command = [sys.executable, "tests/spark/connect_views_program.py", connect, str(tmp_path / "wh")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

@@ -298,6 +298,7 @@ spark.stop()
 """
 
 
+@pytest.mark.turns("program")
 def test_the_first_minutes_on_a_python_that_workers_do_not_find(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(empty)], check=True)

@@ -51,6 +51,7 @@ def test_options_of_ours_reach_hadoop(session: SparkSession, server: StoreServer
     assert sorted(map(tuple, frame.collect())) == [(0, "ä"), (2, "ä"), (3, "ä")]
 
 
+@pytest.mark.turns("Hadoop")
 def test_a_stream_and_its_checkpoint(session: SparkSession, server: StoreServer, tmp_path: Path) -> None:
     session.sql("CREATE TABLE distributed.d.s (id BIGINT, v STRING)")
     session.sql("CREATE TABLE distributed.d.t (id BIGINT, v STRING)")

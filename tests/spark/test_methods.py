@@ -46,6 +46,7 @@ def test_primary_keys_by_text(spark: SparkSession, tmp_path: Path) -> None:
     method_checks.check_keys_by_text(spark.newSession(), str(tmp_path))
 
 
+@pytest.mark.turns("connect")
 def test_methods_and_statements_on_connect(connect: str, tmp_path: Path) -> None:
     command = [sys.executable, "tests/spark/methods_program.py", connect, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

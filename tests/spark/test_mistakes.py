@@ -53,11 +53,13 @@ def test_the_list_has_forty_mistakes() -> None:
     assert len(REPORTED) >= 40
 
 
+@pytest.mark.turns("program")
 @pytest.mark.thorough
 def test_a_classic_session_shows_mistakes_in_one_line(tmp_path: Path) -> None:
     assert faults(answers(tmp_path), MOST_LINES) == []
 
 
+@pytest.mark.turns("connect")
 @pytest.mark.thorough
 def test_connect_shows_mistakes_in_one_line(connect: str, tmp_path: Path) -> None:
     assert faults(answers(tmp_path, connect), None) == []

@@ -71,6 +71,7 @@ JARS_AND_SETTINGS: dict[str, tuple[Callable[[], list[str]], Callable[[StoreServe
 }
 
 
+@pytest.mark.turns("Hadoop")
 def test_s3_is_read_by_spark(tmp_path: Path) -> None:
     try:
         jars = os.pathsep.join(hadoop_aws_jars())
@@ -112,6 +113,7 @@ def test_s3_is_read_by_spark(tmp_path: Path) -> None:
     assert "exchanged for another" in found["exchanged"]["error"]
 
 
+@pytest.mark.turns("Hadoop")
 def test_format_tables_are_on_s3(tmp_path: Path) -> None:
     """Made, filled, read and overwritten by Spark's own sources with the options of the catalog."""
     with s3_server() as server:
@@ -136,6 +138,7 @@ def test_format_tables_are_on_s3(tmp_path: Path) -> None:
     assert found == dict.fromkeys(("csv", "json", "orc", "parquet"), after)
 
 
+@pytest.mark.turns("Hadoop")
 @pytest.mark.parametrize("store", ["gcs", "azure", "oss"])
 def test_a_store_is_read_by_spark(tmp_path: Path, store: str) -> None:
     fetch, settings = JARS_AND_SETTINGS[store]

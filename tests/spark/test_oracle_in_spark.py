@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.turns("program")
 @pytest.mark.oracle
 def test_errors_of_both_jvms_are_their_own(spark: SparkSession, oracle: Any) -> None:
     java = spark._jvm

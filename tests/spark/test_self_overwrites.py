@@ -148,6 +148,7 @@ def test_postponed_rows_that_reads_merge_in_stay(
     assert rows_of(spark, name) == [(1, 11, "a"), (2, 22, "a"), (3, 31, "b"), (4, 41, "b")]
 
 
+@pytest.mark.turns("connect")
 def test_overwrites_on_connect(connect: str, tmp_path: Path) -> None:
     command = [sys.executable, "tests/spark/connect_overwrites_program.py", connect, str(tmp_path / "wh")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

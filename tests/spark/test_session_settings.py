@@ -154,6 +154,7 @@ print("all is well")
 """
 
 
+@pytest.mark.turns("connect")
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_a_connect_session_does_so_too(table: PaimonTable) -> None:

@@ -130,6 +130,7 @@ spark.stop()
 """
 
 
+@pytest.mark.turns("storm")
 def test_retried_and_speculative_tasks_add_nothing_twice(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RETRY, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
@@ -310,6 +311,7 @@ for wrong in ("SELECT * FROM paimon.shop.nix", "SELECT * FROM t WHER id = 1 2", 
 """
 
 
+@pytest.mark.turns("connect")
 def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CONNECT_SQL, connect, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -366,6 +368,7 @@ os._exit(0)  # a server that was started like that keeps the process from ending
 """
 
 
+@pytest.mark.turns("program")
 def test_callbacks_of_another_library_and_several_catalogs(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CALLBACKS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ, timeout=400)
@@ -471,6 +474,7 @@ print("Complete and Append" in error_of(lambda writer: writer.outputMode("update
 """
 
 
+@pytest.mark.turns("connect")
 def test_streams_on_spark_connect(connect: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CONNECT_STREAM, connect, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

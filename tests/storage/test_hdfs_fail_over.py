@@ -69,6 +69,7 @@ class Writers:
             time.sleep(0.05)
 
 
+@pytest.mark.turns("storm")
 def test_a_fail_over_loses_no_commit(both: Nameservice) -> None:
     server = both.server
     catalog = FilesystemCatalog(server.root, {**server.options, **PATIENT})

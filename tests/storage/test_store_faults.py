@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, cast
 
@@ -238,46 +240,73 @@ def _deletes(method: str, path: str) -> bool:
     return method == "DELETE" or (method == "POST" and ("delete" in path or "batch" in path))
 
 
+class Upkeep:
+    """A work of upkeep on a table of its own, behind a server of its own: its store's silence is no other one's."""
+
+    def __init__(self, work: str, server: StoreServer, front: StoreServer, faults: Faults) -> None:
+        self.work, self._faults = work, faults
+        self._there = FilesystemCatalog(f"{server.root}/of-{work}", server.options)
+        self._catalog = FilesystemCatalog(f"{front.root}/of-{work}", {**front.options, **PATIENT})
+
+    def make(self) -> None:
+        """A table of four snapshots, with a tag, a branch, a consumer, and two files that nobody needs."""
+        self._catalog.create_database("d")
+        self._catalog.create_table("d", "t", create_schema(FIELDS, ["k"], [], {"bucket": "1"}))
+        self._table = self._catalog.load_table("d", "t")
+        for key in range(4):
+            insert(self._table, {key: key})
+        self._table.file_io.write_bytes(f"{self._table.path}/manifest/manifest-1", b"1")
+        self._table.file_io.write_bytes(f"{self._table.path}/manifest/manifest-2", b"2")
+        create_tag(self._table, "late", snapshot_id=4)
+        create_branch(self._table, "b")
+        ConsumerStore(self._table.file_io, self._table.paths).reset("c", 4)
+
+    def _do(self) -> object:
+        table = self._table
+        deeds: dict[str, Callable[[], object]] = {
+            "expire": lambda: expire_snapshots(table, retain_latest_only()),
+            "orphans": lambda: remove_files_before(table, 2**53).file_count,
+            "rollback": lambda: rollback_to_snapshot(table, 2).current_snapshot_id,
+            "tag": lambda: delete_tag(table, "late"),
+            "branch": lambda: delete_branch(table, "b"),
+            "consumer": lambda: clear_consumers(table),
+            "drop": lambda: self._catalog.drop_table("d", "t"),
+        }
+        return deeds[self.work]()
+
+    def fail(self) -> None:
+        """All but what deletes is answered: the requests that are given up are few, and nothing is called done."""
+        self._faults.rule = lambda method, path: "silent" if _deletes(method, path) else None
+        with pytest.raises(PaimonError, match=r"The store of '.*' does not answer .*\. Check the endpoint"):
+            self._do()
+        # those that are sent at once, or one several times
+        assert 0 < len(self._faults.met) <= 16 + _ATTEMPTS, (self.work, self._faults.met)
+        self._faults.rule = None
+
+    def go_on(self) -> None:
+        assert self.work == "drop" or rows_of(self._there.load_table("d", "t")) == {key: key for key in range(4)}
+        done = self._do()
+        assert done == {"expire": 3, "orphans": 2, "rollback": 2, "consumer": ["c"]}.get(self.work), self.work
+        if self.work == "drop":
+            self._catalog.create_table("d", "t", create_schema(FIELDS, ["k"], [], {"bucket": "1"}))
+            return
+        found = self._there.load_table("d", "t")
+        assert found.snapshots.ids() == {"expire": [4], "rollback": [1, 2]}.get(self.work, [1, 2, 3, 4]), self.work
+        assert rows_of(found) == {key: key for key in range(2 if self.work == "rollback" else 4)}, self.work
+
+
 @pytest.mark.parametrize("store", OF_HTTP, indirect=True)
-@pytest.mark.parametrize("work", ["expire", "orphans", "rollback", "tag", "branch", "consumer", "drop"])
-def test_upkeep_that_cannot_delete_says_why_and_goes_on(
-    store: tuple[StoreServer, StoreServer, Faults], faults: Faults, table: FileStoreTable, work: str
-) -> None:
-    """All but what deletes is answered: the requests that are given up are few, and nothing is called done."""
-    for key in range(1, 4):
-        insert(table, {key: key})
-    table.file_io.write_bytes(f"{table.path}/manifest/manifest-1", b"1")
-    table.file_io.write_bytes(f"{table.path}/manifest/manifest-2", b"2")
-    create_tag(table, "late", snapshot_id=4)
-    create_branch(table, "b")
-    ConsumerStore(table.file_io, table.paths).reset("c", 4)
-    catalog = FilesystemCatalog(table.path.rpartition("/d.db/")[0], store[1].options)
-    deeds: dict[str, Callable[[], object]] = {
-        "expire": lambda: expire_snapshots(table, retain_latest_only()),
-        "orphans": lambda: remove_files_before(table, 2**53).file_count,
-        "rollback": lambda: rollback_to_snapshot(table, 2).current_snapshot_id,
-        "tag": lambda: delete_tag(table, "late"),
-        "branch": lambda: delete_branch(table, "b"),
-        "consumer": lambda: clear_consumers(table),
-        "drop": lambda: catalog.drop_table("d", "t"),
-    }
-    faults.met.clear()
-    faults.rule = lambda method, path: "silent" if _deletes(method, path) else None
-    with pytest.raises(PaimonError, match=r"The store of '.*' does not answer .*\. Check the endpoint"):
-        deeds[work]()
-    assert 0 < len(faults.met) <= 16 + _ATTEMPTS  # those that are sent at once, or one several times
-    faults.rule = None
-    assert work == "drop" or rows_of(truth(store)) == {key: key for key in range(4)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(silence, "REST_SECONDS", 0)
-        done = deeds[work]()
-    assert done == {"expire": 3, "orphans": 2, "rollback": 2, "consumer": ["c"]}.get(work)
-    if work == "drop":
-        catalog.create_table("d", "t", create_schema(FIELDS, ["k"], [], {"bucket": "1"}))
-    else:
-        found = truth(store)
-        assert found.snapshots.ids() == {"expire": [4], "rollback": [1, 2]}.get(work, [1, 2, 3, 4])
-        assert rows_of(found) == {key: key for key in range(2 if work == "rollback" else 4)}
+def test_upkeep_that_cannot_delete_says_why_and_goes_on(store: tuple[StoreServer, StoreServer, Faults]) -> None:
+    """Each kind of work waits for answers, so all wait at the same time."""
+    kinds = ("expire", "orphans", "rollback", "tag", "branch", "consumer", "drop")
+    with ExitStack() as fronts, ThreadPoolExecutor(len(kinds)) as threads:
+        works = [Upkeep(kind, store[0], *fronts.enter_context(faulty(store[0]))) for kind in kinds]
+        for work in works:
+            work.make()
+        list(threads.map(Upkeep.fail, works))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(silence, "REST_SECONDS", 0)
+            list(threads.map(Upkeep.go_on, works))
 
 
 @pytest.mark.parametrize("times", ["once", "always"])

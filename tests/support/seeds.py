@@ -19,8 +19,20 @@ RUN = int(os.environ.setdefault(VARIABLE, f"{datetime.now(UTC):%Y%m%d}"))
 
 IN_PART = "PAIMON_SPARK_TESTS_IN_PART"
 """Variable that `--part` sets."""
-PARTS = 3
+PARTS = 5
 """In so many days runs in part run each case, and each step of `part_of`, once."""
+
+
+def day_of(run: int) -> int:
+    """Days in their order, also where a month ends; a seed that is no date is the number of a day."""
+    try:
+        return datetime.strptime(f"{run:08}", "%Y%m%d").toordinal()
+    except ValueError:
+        return run
+
+
+DAY = day_of(RUN)
+"""Which part a run in part takes."""
 
 Step = TypeVar("Step")
 
@@ -31,10 +43,14 @@ def chance(*names: object) -> random.Random:
 
 
 def part_of(steps: Sequence[Step], parts: int = PARTS) -> list[Step]:
-    """Independent steps of a long test: all, or in a run in part (`--part`) one of so many, other ones each day."""
+    """Independent steps of a long test: all, or in a run in part (`--part`) one of so many, other ones each day.
+
+    A test that itself has its turn every few days takes all its steps, or parts whose number has no factor in common
+    with the days: else it would take the same ones each time.
+    """
     if IN_PART not in os.environ:
         return list(steps)
-    return list(steps[RUN % min(parts, len(steps)) :: parts])
+    return list(steps[DAY % min(parts, len(steps)) :: parts])
 
 
 def pairs(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
