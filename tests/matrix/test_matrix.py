@@ -21,13 +21,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AGAIN = "run: python tests/matrix/make_matrix.py"
-OLDER = tuple(part_of(sparks_to_try()))
+OLDER = part_of([(version, front) for front in ("classic", "connect") for version in sparks_to_try()], 4)
+"""Versions and kinds of sessions: all, or in a run in part one of them, which has its turn every fourth day."""
 SHORT_CASES = ("agp_metadata", "pu_seed_groups", "se_evolution", "tg_tags", "tt_version", "wr_columns", "wr_save")
-"""The acceptance cases that CI runs on 4.1; on 4.3, and on 4.0 in six days, it runs all."""
+"""The acceptance cases that CI runs on 4.1; on 4.3, and on 4.0 in three turns, it runs all."""
 
 
-def cases_on(version: str) -> list[Path]:
-    """The acceptance cases that an older Spark runs: all on 4.0, the oldest; in a run in part a third of them."""
+def cases_on(version: str, front: str) -> list[Path]:
+    """The acceptance cases that an older Spark runs.
+
+    On Connect all, in a run in part a fifth of them; on a classic session all on 4.0, the oldest, in a run in part a
+    third.
+    """
+    if front == "connect":
+        return part_of(FILES, 5)
     return part_of(FILES, 3) if version == "4.0" else [path for path in FILES if path.stem in SHORT_CASES]
 
 
@@ -43,78 +50,40 @@ def test_every_version_has_every_statement_once() -> None:
         assert list(found) == shown, f"{AGAIN} {version}"
 
 
-def cases_on_connect() -> list[Path]:
-    """Those that run on Spark Connect of an older Spark: all, or in a run in part a fifth of them."""
-    return part_of(FILES, 5)
-
-
-Runs = dict[str, Future[dict[str, Any]]]
+Runs = dict[tuple[str, str], Future[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def threads() -> Iterator[ThreadPoolExecutor]:
-    """What waits for the processes of older Sparks, which run alongside each other."""
-    with ThreadPoolExecutor(len(OLDER)) as found:
+def runs() -> Iterator[Runs]:
+    """The short matrix and acceptance cases on older Sparks, whose processes run alongside each other."""
+    with ThreadPoolExecutor(len(sparks_to_try())) as threads:
+        found = {}
+        for version, front in OLDER:
+            kind = "--connect" if front == "connect" else "--short"
+            found[version, front] = threads.submit(run, version, kind, "--cases", *map(str, cases_on(version, front)))
         yield found
-
-
-@pytest.fixture(scope="module")
-def runs(threads: ThreadPoolExecutor) -> Runs:
-    """The short matrix and acceptance cases on each older Spark."""
-    found = {}
-    for version in OLDER:
-        found[version] = threads.submit(run, version, "--short", "--cases", *map(str, cases_on(version)))
-    return found
-
-
-@pytest.fixture(scope="module")
-def connected(threads: ThreadPoolExecutor, runs: Runs) -> Runs:
-    """Acceptance cases on Spark Connect of each older Spark, behind the others."""
-    assert runs
-    cases = [str(path) for path in cases_on_connect()]
-    return {version: threads.submit(run, version, "--connect", "--cases", *cases) for version in OLDER}
 
 
 @pytest.mark.peer
 @pytest.mark.spark
-def test_every_statement_on_the_newest_spark(spark: SparkSession, tmp_path: Path, connected: object) -> None:
-    assert connected, "they go on meanwhile"
+def test_every_statement_on_the_newest_spark(spark: SparkSession, tmp_path: Path, runs: Runs) -> None:
+    assert runs, "they go on meanwhile"
     known, tried = read_results()[NEWEST], part_of(STATEMENTS)
     expected = {statement.shown: known[statement.shown] for statement in tried}
     assert outcomes(spark, str(tmp_path), tried) == expected, f"{AGAIN} {NEWEST}"
 
 
-@pytest.fixture(scope="module", params=OLDER)
-def older(request: pytest.FixtureRequest, runs: Runs) -> tuple[str, dict[str, Any]]:
-    """An older Spark, and what came of its run."""
-    version = str(request.param)
-    return version, runs[version].result()
-
-
 @pytest.mark.peer
 @pytest.mark.spark
-def test_the_short_matrix_on_older_sparks(older: tuple[str, dict[str, Any]]) -> None:
-    version, result = older
-    known = read_results()[version]
-    expected = {statement.shown: known[statement.shown] for statement in short_statements()}
-    assert result["statements"] == expected, f"{AGAIN} {version}"
-
-
-@pytest.mark.peer
-@pytest.mark.spark
-def test_the_acceptance_cases_on_older_sparks(older: tuple[str, dict[str, Any]]) -> None:
-    version, result = older
-    assert set(result["cases"]) == {path.stem for path in cases_on(version)}
+@pytest.mark.parametrize(("version", "front"), OLDER)
+def test_statements_and_acceptance_cases_on_an_older_spark(runs: Runs, version: str, front: str) -> None:
+    result = runs[version, front].result()
+    assert set(result["cases"]) == {path.stem for path in cases_on(version, front)}
     assert wrong_of(result["cases"]) == {}
-
-
-@pytest.mark.peer
-@pytest.mark.spark
-@pytest.mark.parametrize("version", OLDER)
-def test_the_acceptance_cases_on_connect_of_older_sparks(connected: Runs, version: str) -> None:
-    cases = connected[version].result()["cases"]
-    assert set(cases) == {path.stem for path in cases_on_connect()}
-    assert wrong_of(cases) == {}
+    if front == "classic":
+        known = read_results()[version]
+        expected = {statement.shown: known[statement.shown] for statement in short_statements()}
+        assert result["statements"] == expected, f"{AGAIN} {version}"
 
 
 def wrong_of(cases: dict[str, str | None]) -> dict[str, str]:
