@@ -91,6 +91,7 @@ def test_a_fail_over_loses_no_commit(both: Nameservice) -> None:
         compact(load_table(path, options=server.options), full=True)
 
 
+@pytest.mark.turns("storm")
 def test_a_nameservice_by_files_of_hadoop(both: Nameservice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {key.removeprefix("hadoop."): value for key, value in both.server.options.items()}
     for file, names in (("core-site.xml", ["fs.defaultFS"]), ("hdfs-site.xml", sorted(settings))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -124,6 +125,16 @@ def body_of(handler: BaseHTTPRequestHandler) -> bytes:
     return b"".join(parts)
 
 
+class _Front(ThreadingHTTPServer):
+    """One whose clients may go before they have their answer: they are made to give up."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
     """The same store behind a server that fails on purpose."""
@@ -186,8 +197,7 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
 
         do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = answer  # noqa: N815
 
-    front = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    front.daemon_threads = True
+    front = _Front(("127.0.0.1", 0), Handler)
     threading.Thread(target=front.serve_forever, args=(0.05,), daemon=True).start()
     try:
         location = f"127.0.0.1:{front.server_address[1]}"
