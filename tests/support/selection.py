@@ -38,7 +38,7 @@ _LONG_FILE_SECONDS = 20
 _LONG_TEST_SECONDS = 0.5
 _LONGEST_QUICK_SECONDS = 3
 """Of a file whose tests are all long a quick run takes the shortest, if it is no longer than this."""
-_LONG_CASES_SECONDS = 2
+_LONG_CASES_SECONDS = 1
 """Of a function whose cases together take longer a run in part takes some of them."""
 
 
