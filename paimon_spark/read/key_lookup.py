@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _WHOLE = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DateType)
 _RANGED = (*_WHOLE, t.DecimalType, t.VarCharType)
+_MEMORY_OF_FILES = 2
+"""How much more memory rows take than their compressed files, at least."""
 _MOST_LISTED = 256
 """Keys that a filter names one by one."""
 
@@ -75,6 +77,8 @@ class KeyLookup:
     """The primary key without partition columns."""
     splits: Mapping[tuple[bytes, int], tuple[DataSplit, ...]]
     """By partition and bucket."""
+    old_row_bytes: int = 0
+    """About how much memory a row takes that is found, of the columns that are wanted; 0 where none are."""
 
     @classmethod
     def planned(cls, table: FileStoreTable, snapshot: Snapshot | None, wanted: Collection[str]) -> KeyLookup:
@@ -96,7 +100,10 @@ class KeyLookup:
         splits: dict[tuple[bytes, int], list[DataSplit]] = {}
         for split in plan.splits:
             splits.setdefault((split.partition, split.bucket), []).append(split)
-        return cls(replace(plan, splits=()), keys, {slot: tuple(found) for slot, found in splits.items()})
+        rows = sum(file.row_count for split in plan.splits for file in split.files)
+        size = sum(file.size for split in plan.splits for file in split.files) if wanted else 0
+        by_slot = {slot: tuple(found) for slot, found in splits.items()}
+        return cls(replace(plan, splits=()), keys, by_slot, _MEMORY_OF_FILES * size // max(1, rows))
 
     def find(self, partition: bytes, bucket: int, keys: pa.Table) -> Found:
         """Look up keys of one bucket. Runs in tasks.

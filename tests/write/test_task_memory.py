@@ -6,14 +6,17 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.read.key_lookup import KeyLookup
 from paimon_spark.spark.jobs import keyed_merges
-from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
+from paimon_spark.spark.jobs.keyed_merges import KeyedMerge, portions
 from paimon_spark.spark.jobs.write_tasks import filled_batches
 from paimon_spark.write import row_writers
 from paimon_spark.write.packed_rows import PACKED_SCHEMA, one_binary, unpack_rows
@@ -67,10 +70,25 @@ def test_a_merge_tells_of_the_rows_that_it_has_decided(tmp_path: Path, monkeypat
     monkeypatch.setattr(KeyedMerge, "_decided_rows", lambda self, plan, rows: iter(rows.to_batches()))
     plan, rows = wide_rows(tmp_path / "t")
     batches = [rows.slice(start, 1000) for start in range(0, rows.num_rows, 1000)]
-    merge = KeyedMerge(plan.table.schema, (), (), (), None)  # type: ignore[arg-type]
+    merge = KeyedMerge(plan.table.schema, (), (), (), KeyLookup.planned(plan.table, None, ()))
     assert sum(batch.num_rows for batch in merge._merged(plan, batches)) == rows.num_rows
     assert sum(told) > 60 * _MB
     assert max(told) < 40 * _MB
+
+
+def test_wide_old_rows_are_looked_up_some_at_a_time(tmp_path: Path) -> None:
+    """A source of 16 bytes a row would else bring old rows of 2 kB each for all that it holds."""
+    plan, rows = wide_rows(tmp_path / "t")
+    commit(plan.table, write_batches(plan, [rows], 0).messages)
+    snapshot = plan.table.snapshots.latest()
+    narrow, wide = (KeyLookup.planned(plan.table, snapshot, wanted) for wanted in ((), ("v",)))
+    assert (narrow.old_row_bytes, wide.old_row_bytes > 0) == (0, True)
+    source = pa.RecordBatch.from_arrays([rows.column(0)], names=["k"])
+    assert [part.num_rows for part in portions(plan, [source], narrow)] == [rows.num_rows]
+    parts = list(portions(plan, [source], replace(wide, old_row_bytes=8 << 10)))
+    assert [part.num_rows for part in parts] == [4096] * 9 + [3136]
+    keys = pa.concat_tables(parts).column("k").to_pylist()
+    assert keys == sorted(keys) == list(range(rows.num_rows))
 
 
 _ROWS = pa.schema([pa.field("k", pa.int64(), nullable=False)])

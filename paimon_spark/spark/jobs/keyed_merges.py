@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 MATCHED, NOT_MATCHED = "_PAIMON_MATCHED", "_PAIMON_NOT_MATCHED"
 """Columns behind those of the values: the number of the clause for a row, from 1, if its key is there or not; or 0."""
 _AT = "_PAIMON_AT"
+_FEWEST_ROWS = 1 << 12
+"""Of the source, that are looked up together, however large their old rows are."""
 _STEP_BYTES = 16 << 20
 """Rows whose values are put together at a time."""
 
@@ -109,7 +111,7 @@ class KeyedMerge:
         return write_batches(replace(plan, table=table), self._merged(plan, rows), task_id)
 
     def _merged(self, plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in portions(plan, batches):
+        for rows in portions(plan, batches, self.lookup):
             yield from self._decided_rows(plan, rows)
             del rows
 
@@ -174,9 +176,22 @@ def given_rows(batches: Iterable[pa.RecordBatch], given: pa.Schema, *, packed: b
     return batches_from_spark((batch.rename_columns(given.names) for batch in batches), given)
 
 
-def portions(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows of the source that are looked up together: an eighth of the write buffer. Runs in tasks."""
-    limit = max(1, int(plan.table.options.value("write-buffer-size")) // 8)
+def portions(
+    plan: WritePlan, batches: Iterable[pa.RecordBatch], lookup: KeyLookup, *, old_share: int = 8
+) -> Iterator[pa.Table]:
+    """Rows of the source that are looked up together: at most an eighth of the write buffer. Runs in tasks.
+
+    Where old rows are larger than those of the source, each portion is a range of keys, so that few row groups are read
+    for it.
+
+    Args:
+        plan: of the write.
+        batches: rows of the source.
+        lookup: of their keys.
+        old_share: old rows that are held at a time are one part of so many of the write buffer.
+    """
+    buffer = int(plan.table.options.value("write-buffer-size"))
+    limit, old_bytes = max(1, buffer // 8), buffer // old_share
     pending: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -184,12 +199,24 @@ def portions(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         size += batch.nbytes
         if size >= limit:
             rows, pending = pa.Table.from_batches(pending), []
-            yield rows
+            yield from _by_old_rows(rows, old_bytes, lookup)
             del rows
             note_freed(size)  # what is made of them are copies
             size = 0
     if pending:
-        yield pa.Table.from_batches(pending)
+        yield from _by_old_rows(pa.Table.from_batches(pending), old_bytes, lookup)
+
+
+def _by_old_rows(rows: pa.Table, old_bytes: int, lookup: KeyLookup) -> Iterator[pa.Table]:
+    most = max(_FEWEST_ROWS, old_bytes // max(1, lookup.old_row_bytes))
+    if rows.num_rows <= most:
+        yield rows
+        return
+    keys = [name for name in lookup.keys if not pa.types.is_boolean(rows.schema.field(name).type)]
+    if keys:
+        rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in keys]))
+    for start in range(0, rows.num_rows, most):
+        yield rows.slice(start, most)
 
 
 def steps(rows: pa.Table) -> Iterator[slice]:

@@ -131,7 +131,8 @@ def _joined(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of the source, at most some megabytes at a time, with the old rows of their keys."""
     filled = (batch for batch in batches if batch.num_rows)
-    for rows in portions(plan, given_rows(filled, given, packed=packed)):
+    given_batches = given_rows(filled, given, packed=packed)
+    for rows in portions(plan, given_batches, lookup, old_share=4):  # another process has the buffer of the write
         yield from _beside_old_rows(lookup, plan, given, target, rows)
         del rows
 
