@@ -12,7 +12,11 @@ from pyspark.sql.functions import lit
 import paimon_spark
 from paimon_spark.table.table import load_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.catalog("wide", current=True, by_text=True)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.catalog("wide", current=True, by_text=True),
+    pytest.mark.usefixtures("warehouse"),
+]
 
 KEY = "write.merge-schema"
 _numbers = itertools.count()
