@@ -1,4 +1,4 @@
-"""Subqueries over one table share a scan with the columns of all, where Spark merges them."""
+"""Subqueries over one table share a scan with the columns of all, where Spark merges them; equal scans are one."""
 
 from pathlib import Path
 
@@ -70,3 +70,26 @@ def test_rows_of_subqueries(spark: SparkSession, table: str, query: str) -> None
             line.partition("RelationV2")[2].partition("]")[0] for line in plan.splitlines() if "RelationV2" in line
         }
         assert len(scans) == 1
+
+
+TWICE = (
+    "WITH w AS (SELECT g, sum(k) s FROM {t} WHERE k > 3 GROUP BY g) "
+    "SELECT a.g, a.s, b.s FROM w a JOIN w b ON a.g = b.g + {step} ORDER BY a.g"
+)
+
+
+def test_what_a_query_reads_twice_is_read_once(spark: SparkSession, table: str) -> None:
+    frame = spark.sql(TWICE.format(t=table, step=1))
+    assert collected(frame) == collected(spark.sql(TWICE.format(t="copy", step=1)))
+    assert frame._jdf.queryExecution().executedPlan().toString().count("ReusedExchange") == 1
+
+
+def test_rows_of_other_files_or_columns_are_not_taken_for_the_same(spark: SparkSession, table: str) -> None:
+    one = f"SELECT g, sum(k) s FROM {table} WHERE k > 3 GROUP BY g"
+    for other in (
+        f"SELECT g, sum(k) s FROM {table} WHERE k > 4 GROUP BY g",
+        f"SELECT g, sum(g) s FROM {table} WHERE k > 3 GROUP BY g",
+        f"SELECT g, sum(k) s FROM {table} WHERE p = 'b' AND k > 3 GROUP BY g",
+    ):
+        text = f"SELECT a.g, a.s, b.s FROM ({one}) a JOIN ({other}) b ON a.g = b.g ORDER BY a.g"
+        assert collected(spark.sql(text)) == collected(spark.sql(text.replace(table, "copy")))

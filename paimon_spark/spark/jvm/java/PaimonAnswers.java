@@ -271,6 +271,9 @@ final class PaimonAnswers {
     }
 
     /** Spark's batch over a reader that is planned already: its planning worker is not asked. */
+    /** Partitions of a batch by which it is compared; of more nothing is kept. */
+    private static final int MOST_COMPARED = 1000;
+
     private static Object pythonBatch(StructType schema, String function, List partitions) throws Exception {
         byte[][] packed = new byte[partitions.size()][];
         for (int at = 0; at < packed.length; at++) {
@@ -285,7 +288,9 @@ final class PaimonAnswers {
             PythonUtils.toSeq(Arrays.asList((Object[]) packed)).toList());
         set(batch, "infoInPython", info);
         set(batch, "bitmap$0", Boolean.TRUE);
-        return batch;
+        List said = partitions.size() > MOST_COMPARED ? null
+            : Arrays.asList(new Object[] {function, partitions, schema});
+        return new Files(batch.toString(), batch.planInputPartitions(), batch.createReaderFactory(), said);
     }
 
     /** By a class that is compiled when it is first used, and may not fit this Spark. */
@@ -341,15 +346,31 @@ final class PaimonAnswers {
         }
     }
 
+    /** A batch; two that say the same are equal, so that Spark reads once what a query reads twice. */
     static final class Files implements Batch {
         private final InputPartition[] partitions;
         private final PartitionReaderFactory factory;
         private final String name;
+        private final List said;
 
         Files(String name, InputPartition[] partitions, PartitionReaderFactory factory) {
+            this(name, partitions, factory, null);
+        }
+
+        /** `said`: all that decides what is read; null where the batch equals no other one. */
+        Files(String name, InputPartition[] partitions, PartitionReaderFactory factory, List said) {
             this.name = name;
             this.partitions = partitions;
             this.factory = factory;
+            this.said = said;
+        }
+
+        public boolean equals(Object other) {
+            return this == other || said != null && other instanceof Files && said.equals(((Files) other).said);
+        }
+
+        public int hashCode() {
+            return said == null ? System.identityHashCode(this) : said.get(0).hashCode() * 31 + partitions.length;
         }
 
         public InputPartition[] planInputPartitions() {

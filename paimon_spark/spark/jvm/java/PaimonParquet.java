@@ -1,6 +1,7 @@
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
@@ -26,6 +27,9 @@ import scala.Option;
 
 /** Spark's vectorised Parquet reader over exactly the files that Python names (`native_scan.py`). */
 public final class PaimonParquet {
+    /** Of batches with more files nothing is kept by which they could be compared. */
+    private static final int MOST_COMPARED = 10000;
+
     public static Batch batch(Map given, Object[] pushed) throws Exception {
         StructType data = (StructType) PaimonAnswers.type((String) given.get("data"));
         Predicate[] filters = new Predicate[((List) given.get("filters")).size()];
@@ -40,7 +44,17 @@ public final class PaimonParquet {
         }
         List kinds = (List) given.get("kinds");
         InputPartition[] tasks = partitions(kinds, (List) given.get("rows"), (List) given.get("tasks"));
-        return new PaimonAnswers.Files("PaimonParquetBatch", tasks, reader.createReaderFactory());
+        List said = MOST_COMPARED < files(tasks) ? null : Arrays.asList(new Object[] {
+            given.get("data"), given, Arrays.asList((Object[]) filters)});
+        return new PaimonAnswers.Files("PaimonParquetBatch", tasks, reader.createReaderFactory(), said);
+    }
+
+    private static int files(InputPartition[] tasks) {
+        int found = 0;
+        for (int at = 0; at < tasks.length; at++) {
+            found += ((FilePartition) tasks[at]).files().length;
+        }
+        return found;
     }
 
     /** A scan of these columns over no files: its readers take whatever files they are given. */
