@@ -117,9 +117,9 @@ class KeyLookup:
             CorruptTableError: a data file is missing or damaged.
             SnapshotNotFoundError: the snapshot has expired meanwhile.
         """
-        splits = self._with_keys(self.splits.get((partition, bucket), ()), keys.column(self.keys[0]))
         key_fields, wanted = self.plan.fields[: len(self.keys)], self.plan.fields[len(self.keys) :]
         sought = _Keys([_whole(keys.column(name)) for name in self.keys])
+        splits = self._with_keys(self.splits.get((partition, bucket), ()), sought)
         there = np.zeros(sought.count, dtype=np.bool_)
         for batch in self._batches(splits, key_fields, self._within(key_fields, keys)):
             there[sought.find(batch)[1]] = True
@@ -139,15 +139,15 @@ class KeyLookup:
                 parts.append(pa.Table.from_batches([chosen]))
         return Found(rows, pa.concat_tables(parts).take(pa.array(slot[sought.codes[rows]])))
 
-    def _with_keys(self, splits: Sequence[DataSplit], first: pa.ChunkedArray) -> list[DataSplit]:
+    def _with_keys(self, splits: Sequence[DataSplit], sought: _Keys) -> list[DataSplit]:
         """The splits without files whose range of keys has none that is looked for, by the first column of the key.
 
         Files whose type of that column was another one stay, and so do those of keys that are no whole numbers.
         """
         schema = self.plan.table.schema
-        if not isinstance(schema.field(self.keys[0]).type, _WHOLE):
+        wanted = sought.first_numbers()
+        if wanted is None:
             return list(splits)
-        wanted = np.unique(_as_numbers(_whole(first)))
         types = [schema.field(name).type for name in self.keys]
         found = []
         for split in splits:
@@ -211,6 +211,13 @@ class _Keys:
             self._values.append(values)
             self._steps.append(step)
         self.codes, self.count = codes, len(self._steps[-1])
+
+    def first_numbers(self) -> npt.NDArray[np.int64] | None:
+        """The values of the first column, ascending; None where they are no whole numbers or days."""
+        if self._sorted is not None:
+            return self._sorted
+        numbers = _whole_numbers(self._values[0])
+        return None if numbers is None else np.sort(numbers)
 
     def find(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The rows of a batch whose keys are looked for, and the numbers of these; the key columns come first."""

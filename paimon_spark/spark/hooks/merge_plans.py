@@ -124,7 +124,7 @@ class AnalyzedMerge(MergeStatement):
             equalities=[Equality(part.column, columns.of(part.value)) for part in self._compared],
             narrow=target.where,
         )
-        return replace(rows, beside=self._beside(rows, at, source, old))
+        return replace(rows, beside=lambda: self._beside(rows, at, source, old))
 
     def _source(self) -> JavaObject:
         """The plan of the source, with those of its metadata columns that the statement names."""

@@ -158,8 +158,7 @@ def write_to_buckets(
     shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
     task = None
     if merge is not None:
-        located = assignment is not None
-        shuffled, task = merge.applied(shuffled, write.plan, given, packed=write.packed, located=located)
+        shuffled, task = merge.applied(shuffled, write.plan, given, packed=write.packed)
     return run_write(shuffled, write, task, accepts=written.accepts)
 
 
@@ -177,8 +176,7 @@ def _write_here(
         batches = [*packed_here(batches, given, assignment)]
     spark, task = written.df.sparkSession, None
     if isinstance(merge, LookupJoin):
-        located = assignment is not None
-        rows, task = merge.applied_here(spark, batches, write.plan, given, packed=write.packed, located=located)
+        rows, task = merge.applied_here(spark, batches, write.plan, given, packed=write.packed)
         return run_write(rows, write, task, accepts=written.accepts)
     if merge is not None:
         task = partial(merge.write_task, write.plan, given, packed=write.packed)

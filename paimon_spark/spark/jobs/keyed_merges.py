@@ -85,7 +85,7 @@ class KeyedMerge:
         return schema_with_kinds(self.schema)
 
     def applied(
-        self, rows: DataFrame, plan: WritePlan, given: pa.Schema, *, packed: bool, located: bool
+        self, rows: DataFrame, plan: WritePlan, given: pa.Schema, *, packed: bool
     ) -> tuple[DataFrame, WriteTask]:
         """Rows of the source in the tasks of their buckets, and what these tasks do with them."""
         return rows, partial(self.write_task, plan, given, packed=packed)

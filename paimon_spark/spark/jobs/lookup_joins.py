@@ -68,7 +68,7 @@ class LookupJoin:
         return schema_with_kinds(self.schema)
 
     def applied(
-        self, rows: DataFrame, plan: WritePlan, given: pa.Schema, *, packed: bool, located: bool
+        self, rows: DataFrame, plan: WritePlan, given: pa.Schema, *, packed: bool
     ) -> tuple[DataFrame, WriteTask]:
         """Rows of the source in the tasks of their buckets become rows to write; and what the tasks do with them.
 
@@ -77,47 +77,38 @@ class LookupJoin:
             plan: of the write.
             given: their columns.
             packed: whether they are packed.
-            located: whether `LOCATION` comes with them.
         """
-        struct = self._joined_struct(located=located)
-        task = partial(_in_task, self.lookup, plan, given, spark_arrow_schema(struct), packed=packed)
-        return self.evaluate(map_in_arrow(rows, task, struct)), partial(_write, plan, self.data_schema)
+        struct = self._joined_struct()
+        joined = partial(_joined, self.lookup, plan, given, spark_arrow_schema(struct), packed=packed)
+        return self.evaluate(map_in_arrow(rows, partial(_in_task, joined), struct)), self._write(plan)
 
     def applied_here(
-        self,
-        spark: SparkSession,
-        rows: Sequence[pa.RecordBatch],
-        plan: WritePlan,
-        given: pa.Schema,
-        *,
-        packed: bool,
-        located: bool,
+        self, spark: SparkSession, rows: Sequence[pa.RecordBatch], plan: WritePlan, given: pa.Schema, *, packed: bool
     ) -> tuple[DataFrame, WriteTask]:
         """The same for rows that are at hand, in this process."""
-        struct = self._joined_struct(located=located)
+        struct = self._joined_struct()
         target = spark_arrow_schema(struct)
         joined = pa.Table.from_batches([*_joined(self.lookup, plan, given, target, rows, packed=packed)], target)
-        return self.evaluate(spark.createDataFrame(joined, struct)), partial(_write, plan, self.data_schema)
+        return self.evaluate(spark.createDataFrame(joined, struct)), self._write(plan)
 
-    def _joined_struct(self, *, located: bool) -> StructType:
+    def _write(self, plan: WritePlan) -> WriteTask:
+        schema = self.data_schema
+        located = self.schema.kind.assigns_buckets
+        return partial(_write, plan, schema.append(pa.field(LOCATION, pa.int64())) if located else schema)
+
+    def _joined_struct(self) -> StructType:
         """The columns that are evaluated."""
         kinds = [field.dataType for field in (*self.given.fields, *to_spark_struct(self.old).fields)]
         struct = StructType([StructField(f"_PAIMON_{at}", kind, True) for at, kind in enumerate(kinds)])
         struct = struct.add(FOUND, BooleanType(), False)
-        return struct.add(LOCATION, LongType(), False) if located else struct
+        return struct.add(LOCATION, LongType(), False) if self.schema.kind.assigns_buckets else struct
 
 
 def _in_task(
-    lookup: KeyLookup,
-    plan: WritePlan,
-    given: pa.Schema,
-    target: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-    *,
-    packed: bool,
+    joined: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     speed_up_worker()
-    yield from _joined(lookup, plan, given, target, batches, packed=packed)
+    yield from joined(batches)
 
 
 def _joined(
@@ -154,13 +145,11 @@ def _beside_old_rows(
 
 def _write(plan: WritePlan, schema: pa.Schema, batches: Iterable[pa.RecordBatch], task_id: int) -> TaskMessage:
     """Write the rows of one task, with the types of the table; of dynamic buckets their locations come last."""
-    located = schema.append(pa.field(LOCATION, pa.int64()))
 
     def typed() -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            wanted = schema if batch.num_columns == len(schema) else located
             rows = pa.Table.from_batches([batch])
-            arrays = [converted(column, field.type) for column, field in zip(rows.columns, wanted, strict=True)]
-            yield from pa.Table.from_arrays(arrays, schema=wanted).to_batches()
+            arrays = [converted(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
+            yield from pa.Table.from_arrays(arrays, schema=schema).to_batches()
 
     return write_batches(plan, typed(), task_id)

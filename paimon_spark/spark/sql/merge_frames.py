@@ -156,7 +156,7 @@ class FrameMerge(MergeStatement):
             ],
             narrow=lambda where: self._target(snapshot_id, locations, where),
         )
-        return replace(rows, beside=self._beside(rows, source))
+        return replace(rows, beside=lambda: self._beside(rows, source))
 
     def _beside(self, rows: MergeRows, source: DataFrame) -> BesideOldRows:
         """How clauses are evaluated over rows of the source, and old rows of the target, that nobody joined.

@@ -67,8 +67,8 @@ def lookup_join(
         snapshot: what is read of the target.
         changes: gives the rows to write, and these columns behind them, of the statement `BesideOldRows.over`.
     """
-    schema, beside = table.schema, rows.beside
-    assert beside is not None
+    assert rows.beside is not None
+    schema, beside = table.schema, rows.beside()
     kept = kept_columns(schema, [(clause.action, clause.values.keys()) for clause in rows.matched])
     wanted = {*kept, *(rows.shape.reads_target() or ())} - set(schema.primary_keys)
     old = tuple(field for field in schema.fields if field.name in wanted)

@@ -444,7 +444,7 @@ class MergeRows:
     """Parts of ON by which a source tells what can match; those of its shape are among them."""
     narrow: Callable[[str], DataFrame] | None = None
     """Gives the target where a condition, SQL over its columns, is true."""
-    beside: BesideOldRows | None = None
+    beside: Callable[[], BesideOldRows] | None = None
     """How clauses are evaluated without a join; None where the shape does not say that they can be."""
 
 
