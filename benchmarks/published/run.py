@@ -64,7 +64,7 @@ def measured(given: argparse.Namespace, suite: str, folder: Path) -> dict[str, d
         workers = {}
         for name in NAMES:
             own = jars.get(name.partition(",")[0])
-            if own == [] or (name == "Delta" and not own):
+            if own == [] or (name == "Delta" and not own) or (name.endswith("keyed") and suite in WITHOUT_KEYS):
                 continue
             place = folder / suite / name.replace(", ", "-")
             place.mkdir(parents=True)
@@ -146,6 +146,8 @@ def main() -> None:
         page.main()
 
 
+WITHOUT_KEYS = ("files",)
+"""Suites whose tables have no keys, so that a peer with keys is the same as one without."""
 SCALES = {"merges": 1.0, "refresh": 1.0, "micro": 0.1, "files": 0.02}
 """What is run without `--scale`: what a laptop does in minutes."""
 

@@ -70,21 +70,22 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
     assert snapshot is None or isinstance(snapshot, Snapshot)
     if snapshot is None or predicate == Always(False):
         return ReadPlan(snapshot, table.schema, scan.columns, (), predicate, table)
+    residual = residual_filter(table.schema, predicate)
+    limit = scan.limit if residual is None else None
     with _without_gc(), snapshot_expiry_errors(table, snapshot.id):
         postponed = None
         if not scan.view.name and merges_postponed(table):
             postponed = postponed_splits(table, snapshot, predicate, scan.parallelism)
         if postponed is not None:
             _check_no_full_scan(table, snapshot, len({file.path for split in postponed for file in split.files}))
-        splits = _splits(scan, snapshot) if postponed is None else postponed
-    residual = residual_filter(table.schema, predicate)
-    if scan.limit is not None and residual is None:
-        splits = enough_splits(splits, scan.limit, has_keys=has_keys)
+        splits = _splits(scan, snapshot, limit) if postponed is None else postponed
+    if limit is not None and postponed is not None:
+        splits = enough_splits(splits, limit, has_keys=has_keys)
     read = read_split if postponed is None else read_postponed
     return ReadPlan(snapshot, table.schema, scan.columns, tuple(splits), residual, table, read)
 
 
-def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
+def _splits(scan: TableScan, snapshot: Snapshot, limit: int | None) -> list[DataSplit]:
     table = scan.table
     files = scan_files(table, snapshot, scan.predicate, row_ids=scan.row_ids)
     if len(files) >= _MANY_FILES:
@@ -102,6 +103,7 @@ def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
         vectors=vectors,
         whole_files=whole_files,
         keeps_keys=scan.keeps_keys,
+        limit=limit,
     )
 
 

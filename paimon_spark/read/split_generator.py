@@ -7,7 +7,7 @@ its subclasses for append and primary-key tables, and its split generators (``Ap
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, chain, repeat
@@ -174,6 +174,8 @@ def _decided_alone(
 Positions = npt.NDArray[np.int64]
 
 _FILES_AT_ONCE = 20_000
+_FIRST_FILES = 500
+"""Of a LIMIT: mostly they have rows enough."""
 _MANY_FILES = 20_000
 """Files of a plan, from which on they are packed."""
 _FILES_OF_BLOCK = 4_000
@@ -208,6 +210,7 @@ def generate_splits(
     vectors: Vectors = NO_VECTORS,
     whole_files: bool = True,
     keeps_keys: bool = False,
+    limit: int | None = None,
 ) -> list[DataSplit]:
     """Cut the files of every bucket into splits, buckets in the order in which they appear.
 
@@ -220,33 +223,36 @@ def generate_splits(
         whole_files: only files larger than `source.split.target-size` are cut. Otherwise files that need no merging
             are cut where there are fewer than tasks.
         keeps_keys: whether files that are read without merging have their smallest and largest keys, too.
+        limit: no more splits are made than hold so many rows for certain (`enough_splits`); None makes all.
     """
-    groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
+    numbers = files.buckets
+    groups = [g for g in bucket_groups(files) if numbers[g[0]] != POSTPONE_BUCKET]
     target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
     count_blobs = counts_blobs(table.options)
     sizes = _weighed(files, count_blobs=count_blobs)
     share = fair_share(sizes, target, cost, parallelism) if parallelism > 1 else target
     sizing = _Sizing(target, share, 0 if whole_files else max(share, _LEAST_SLICE_BYTES))
-    packs = len(files) >= _MANY_FILES
-    result: list[DataSplit] = []
-    for some in _some_at_once(groups):
+
+    def splits_of(some: Sequence[list[int]]) -> Iterator[DataSplit]:
         these = files.take(list(chain.from_iterable(some)))
         made = split_files(table, these, vectors)
         ranks = _LazyRanks(table, made)
         partitions, buckets, totals = these.partitions, these.buckets.tolist(), these.total_buckets.tolist()
-        pending: list[DataSplit] = []
-        first = waiting = 0
+        first = 0
         for group in some:
             head = (snapshot_id, partitions[first], buckets[first], totals[first])
             bins = _bins(table, made, slice(first, first + len(group)), ranks, sizing, count_blobs=count_blobs)
-            pending.extend(DataSplit(*head, _slim(files_, raw and not keeps_keys), raw) for files_, raw in bins)
+            for files_, raw in bins:
+                yield DataSplit(*head, _slim(files_, raw and not keeps_keys), raw)
             first += len(group)
-            waiting += len(group)
-            if packs and waiting >= _FILES_OF_BLOCK:
-                result.extend(_packed(pending))
-                pending, waiting = [], 0
-        result.extend(_packed(pending) if packs and pending else pending)
-    return result
+
+    at_once = _FILES_AT_ONCE if limit is None else _FIRST_FILES
+    splits: Iterable[DataSplit] = chain.from_iterable(map(splits_of, _some_at_once(groups, at_once)))
+    if limit is not None:
+        splits = enough_splits(splits, limit, has_keys=table.schema.kind.is_keyed)
+    if len(files) < _MANY_FILES:
+        return list(splits)
+    return list(chain.from_iterable(map(_packed, _blocks_of(splits))))
 
 
 def _bins(
@@ -300,14 +306,27 @@ class _LazyRanks:
         return key_ranks(self.table, low, high, [file.schema_id for file in self.files])
 
 
-def _some_at_once(groups: Sequence[list[int]]) -> Iterator[Sequence[list[int]]]:
+def _some_at_once(groups: Sequence[list[int]], files: int) -> Iterator[Sequence[list[int]]]:
     """Yield buckets of so many files that making them together is quick, and does not take much memory."""
     start = count = 0
     for end, group in enumerate(groups, 1):
         count += len(group)
-        if count >= _FILES_AT_ONCE or end == len(groups):
+        if count >= files or end == len(groups):
             yield groups[start:end]
             start, count = end, 0
+
+
+def _blocks_of(splits: Iterable[DataSplit]) -> Iterator[list[DataSplit]]:
+    """Yield splits some at a time, whose files make a block."""
+    block: list[DataSplit] = []
+    files = 0
+    for split in splits:
+        block.append(split)
+        files += len(split.files)
+        if files >= _FILES_OF_BLOCK:
+            yield block
+            block, files = [], 0
+    yield block
 
 
 def _packed(splits: Sequence[DataSplit]) -> list[DataSplit]:
@@ -391,7 +410,7 @@ def split_files(table: FileStoreTable, files: ManifestColumns, vectors: Vectors 
     ]
 
 
-def enough_splits(splits: Sequence[DataSplit], limit: int, *, has_keys: bool) -> list[DataSplit]:
+def enough_splits(splits: Iterable[DataSplit], limit: int, *, has_keys: bool) -> list[DataSplit]:
     """Return the first splits that hold ``limit`` rows for certain, all of them when they cannot be counted on.
 
     Merged splits cannot be counted, nor slices of files, nor old files with keys that may hold deletes, nor vectors

@@ -7,6 +7,8 @@ of all versions since 0.7 are read. `fastavro` decodes whole blocks; container a
 from __future__ import annotations
 
 import functools
+import hashlib
+import itertools
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +21,7 @@ from fastavro.schema import SchemaParseException
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
-from paimon_spark.spec.kept_values import DecodedOnce
+from paimon_spark.spec.kept_values import DecodedOnce, LastUsed
 from paimon_spark.spec.manifest import (
     INDEX_MANIFEST_VERSION,
     MANIFEST_VERSION,
@@ -50,8 +52,10 @@ _FEWEST_LANES = 48
 
 _BYTES_AT_ONCE = 32 << 20
 _LISTS = DecodedOnce[tuple[ManifestFileMeta, ...]]()
-_MANIFESTS = DecodedOnce[ManifestColumns]()
-"""Without statistics: what each write of a table with buckets looks at."""
+_MOST_MANIFEST_BYTES = 64 << 20
+_MANIFESTS = LastUsed[ManifestColumns](_MOST_MANIFEST_BYTES, lambda columns: columns.estimated_bytes)
+"""Manifests that were read last, by a digest of their bytes, with and without statistics."""
+_LEAST_ENTRY_BYTES = 256
 
 _BAD_RECORDS = (EOFError, LookupError, ValueError, TypeError, OverflowError, StopIteration, struct.error, MemoryError)
 
@@ -259,7 +263,11 @@ def decode_manifest_columns(
 
 
 def decode_manifests(
-    files: Iterable[tuple[str, bytes]], *, statistics: bool = True, at_once_bytes: int = _BYTES_AT_ONCE
+    files: Iterable[tuple[str, bytes]],
+    *,
+    statistics: bool = True,
+    at_once_bytes: int = _BYTES_AT_ONCE,
+    entries: int | None = None,
 ) -> Iterator[ManifestColumns]:
     """Decode many manifests into columns, in their order; some of them come together.
 
@@ -267,25 +275,29 @@ def decode_manifests(
         files: path and bytes of each.
         statistics: whether the statistics of keys and values are wanted.
         at_once_bytes: about how many bytes of entries are decoded at once.
+        entries: of all files. Where they are few enough, the process keeps them, so that the same bytes are decoded
+            once; where this is None, it keeps none.
 
     Raises:
         CorruptTableError: a file is damaged.
     """
+    keeps = entries is not None and entries * _LEAST_ENTRY_BYTES <= _MOST_MANIFEST_BYTES // 2
     pending: list[_ManifestFile] = []
     size = 0
     try:
         for path, data in files:
-            known = None if statistics else _MANIFESTS.find(data)
+            key = (hashlib.blake2b(data, digest_size=16).digest(), statistics) if keeps else None
+            known = None if key is None else _MANIFESTS.get(key)
             if known is not None:
                 ready, pending, size = pending, [], 0
                 yield from _decoded_columns(ready, statistics)
-                yield known
+                yield known.shared()
                 continue
             content = read_container(data, path=path)
             if pending and content.schema_json != pending[0].content.schema_json:
                 ready, pending, size = pending, [], 0
                 yield from _decoded_columns(ready, statistics)
-            pending.append(_ManifestFile(path, data, content))
+            pending.append(_ManifestFile(path, key, content))
             size += sum(len(block) for _, block in content.blocks)
             if size >= at_once_bytes:
                 ready, pending, size = pending, [], 0
@@ -298,8 +310,18 @@ def decode_manifests(
 
 class _ManifestFile(NamedTuple):
     path: str
-    data: bytes
+    key: tuple[bytes, bool] | None
+    """By which its entries are kept; None where they are not."""
     content: AvroBlocks
+
+    @property
+    def entries(self) -> int:
+        return sum(count for count, _ in self.content.blocks)
+
+    def keep(self, columns: ManifestColumns) -> ManifestColumns:
+        if self.key is not None:
+            _MANIFESTS.put(self.key, columns.read_only().shared())
+        return columns
 
 
 def _decoded_columns(files: Sequence[_ManifestFile], statistics: bool) -> Iterator[ManifestColumns]:
@@ -322,11 +344,14 @@ def _decoded_columns(files: Sequence[_ManifestFile], statistics: bool) -> Iterat
                 statistics=statistics,
             )
         if walked is not None:
+            ends = itertools.accumulate(file.entries for file in files)
+            for file, end in zip(files, ends, strict=True):
+                if file.key is not None:
+                    file.keep(walked[end - file.entries : end])
             yield walked
             return
-    for path, data, content in files:
-        found = decode_manifest_columns(content, path=path, statistics=statistics)
-        yield found if statistics else _MANIFESTS.keep(data, found.read_only())
+    for file in files:
+        yield file.keep(decode_manifest_columns(file.content, path=file.path, statistics=statistics))
 
 
 def _decode_arrays(schema: Schema, arrays: Sequence[bytes]) -> list[list[Any]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
+from sys import getsizeof
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -31,6 +32,9 @@ class Constant:
 
 Values = list[Any] | npt.NDArray[Any] | Constant
 """A column: required numbers as an array or one value, all else as a list or one value."""
+
+
+_SAMPLE = 20
 
 
 def _column(values: list[Any]) -> Values:
@@ -212,6 +216,23 @@ class ManifestColumns(Sequence[ManifestEntry]):
             if isinstance(column, np.ndarray):
                 column.flags.writeable = False
         return self
+
+    def shared(self) -> ManifestColumns:
+        """Return the same entries, which keep what is derived of them to themselves."""
+        return ManifestColumns(self._values, self._count)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About what the entries take, by some of them."""
+        every = max(1, self._count // _SAMPLE)
+        size = 0
+        for column in self._values.values():
+            if isinstance(column, np.ndarray):
+                size += column.itemsize
+            elif isinstance(column, list) and column:
+                some = column[::every]
+                size += 8 + sum(map(getsizeof, some)) // len(some)
+        return size * self._count
 
     def with_mask(self, name: str, mask: npt.NDArray[np.bool_]) -> ManifestColumns:
         """Return the same entries with a mask over them; `mask` gives it back."""

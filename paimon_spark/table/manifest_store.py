@@ -71,7 +71,7 @@ _BYTES_AT_ONCE = 8 << 20
 
 
 class ManifestStore:
-    """Reads the metadata files of one table. Nothing is cached."""
+    """Reads the metadata files of one table, each time it is asked."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths, schema: TableSchema) -> None:
         self._file_io = file_io
@@ -286,7 +286,9 @@ class ManifestStore:
             CorruptTableError: a manifest is missing, cannot be read, or is another than its manifest list says.
         """
         files = self._manifests(manifests)
-        found = avro_codec.decode_manifests(files, statistics=statistics, at_once_bytes=at_once_bytes)
+        counts = [None if each.added is None else each.added + (each.deleted or 0) for each in manifests]
+        entries = None if None in counts else sum(filter(None, counts))
+        found = avro_codec.decode_manifests(files, statistics=statistics, at_once_bytes=at_once_bytes, entries=entries)
         return checked_kinds(found, manifests, self._paths.manifest_path)
 
     def raw_entries(self, manifests: Sequence[ManifestFileMeta]) -> Iterator[RawEntries]:

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from paimon_spark.read import split_generator
+from paimon_spark.read.split import SplitFile
+from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate
 from paimon_spark.storage.file_io import LocalFileIO
+from paimon_spark.table.deletion_vectors import Vectors
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.plans import plan_of
 from tests.support.synthetic import FIRST_DAY, metadata_table
@@ -110,6 +114,21 @@ def test_a_limit_stops_at_the_first_splits_that_hold_enough(tmp_path: Path) -> N
     assert len(plan_of(table, limit=401).splits) == 2
     dated = plan_of(table, limit=401, predicate=Leaf("eq", "dt", (day(2),)))
     assert len(dated.splits) == 2
+
+
+def test_a_limit_makes_no_splits_that_it_does_not_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = metadata_table(tmp_path / "t", manifests=20, files=300)
+    made: list[int] = []
+    split_files = split_generator.split_files
+
+    def counting(table: FileStoreTable, files: ManifestColumns, vectors: Vectors) -> list[SplitFile]:
+        made.append(len(files))
+        return split_files(table, files, vectors)
+
+    monkeypatch.setattr(split_generator, "split_files", counting)
+    first = plan_of(table, limit=1).splits
+    assert sum(made) < 1000
+    assert first == plan_of(table).splits[:1]
 
 
 def test_a_single_bucket_can_be_scanned(tmp_path: Path) -> None:

@@ -54,6 +54,9 @@ def test_each_statement_loads_and_plans_once(spark: SparkSession, warehouse: Pat
     cases: list[tuple[Callable[[], object], dict[str, int]]] = [
         (statement("SELECT * FROM {t}"), {loads: 1, paths: 1, reads: 1}),
         (statement("SELECT count(*) FROM {t} WHERE id = 1"), {loads: 1, paths: 1, reads: 1}),
+        (statement("SELECT sum(id) FROM {t}"), {loads: 1, paths: 1, reads: 1}),
+        (statement("SELECT sum(id) FROM {t} WHERE id > 1"), {loads: 1, paths: 1, reads: 1}),
+        (statement("SELECT v, avg(id) FROM {t} GROUP BY v"), {loads: 1, paths: 1, reads: 1}),
         (statement("DESCRIBE {t}"), {loads: 1, paths: 1}),
         (statement("INSERT INTO {t} VALUES (3, 'c')"), {loads: 1, paths: 1, writes: 1}),
         (statement("INSERT INTO {t} SELECT id + 10, v FROM {t}"), {loads: 2, paths: 2, reads: 1, writes: 1}),

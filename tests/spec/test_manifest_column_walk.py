@@ -13,6 +13,7 @@ import pytest
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.avro_container import AvroBlocks, read_container, write_container
+from paimon_spark.spec.kept_values import LastUsed
 from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, FileKind, ManifestEntry, SimpleStats
 from paimon_spark.spec.manifest_columns import ManifestColumns
 
@@ -158,6 +159,46 @@ def test_what_stands_before_a_damaged_file_is_reported() -> None:
         reported.extend(entry for part in parts for entry in part)
     assert reported
     assert reported == entries[: len(reported)]
+
+
+@pytest.mark.parametrize("manifests", [100, 5])
+def test_the_same_bytes_are_decoded_once(monkeypatch: pytest.MonkeyPatch, manifests: int) -> None:
+    files, entries = many_manifests(11, manifests)
+    files = [(f"{name}-{manifests}", data) for name, data in files]
+
+    def decoded(statistics: bool = True) -> list[ManifestEntry] | list[str]:
+        parts = list(avro_codec.decode_manifests(files, statistics=statistics, entries=len(entries)))
+        if statistics:
+            return [entry for part in parts for entry in part]
+        return [name for part in parts for name in part.file_names]
+
+    names = [entry.file.file_name for entry in entries]
+    assert (decoded(), decoded(statistics=False)) == (entries, names)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        pytest.fail("decoded again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(avro_codec, "walk_columns", refuse)
+        patch.setattr(avro_codec, "decode_manifest_columns", refuse)
+        assert (decoded(), decoded(statistics=False)) == (entries, names)
+    changed = [dataclasses.replace(entries[0], bucket=77)]
+    files[1] = (files[1][0], avro_codec.encode_manifest(changed))
+    assert [entry.bucket for entry in decoded() if isinstance(entry, ManifestEntry)].count(77) == 1
+
+
+def test_manifests_that_are_kept_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = LastUsed[ManifestColumns](100_000, lambda columns: columns.estimated_bytes)
+    monkeypatch.setattr(avro_codec, "_MANIFESTS", kept)
+    for seed in range(20):
+        files, entries = many_manifests(seed, 10)
+        list(avro_codec.decode_manifests(files, entries=len(entries)))
+    kinds = sum(columns.estimated_bytes for columns in kept._found.values())
+    assert 50_000 < kinds <= 100_000
+    kept._found.clear()
+    list(avro_codec.decode_manifests(files, entries=None))
+    list(avro_codec.decode_manifests(files, entries=200_000_000))
+    assert not kept._found
 
 
 def test_masks_travel_with_their_entries() -> None:

@@ -117,8 +117,10 @@ def plan_of_tasks(
         return None
     if not all(call.column is None or _is_taken(call, kinds[call.column], wanted) for call in wanted.calls):
         return None
-    columns = plan.of_columns(struct)
-    if not columns.plan.splits or is_small(gateway, columns):
+    if not plan.plan.splits:
+        return None
+    columns = plan.of_columns(struct).planned_as(plan)
+    if is_small(gateway, columns):
         return None
     if not merged_splits(columns.plan) and is_native(gateway, columns, settings, filtered=True):
         return None

@@ -277,6 +277,8 @@ class ScanBuilderProxy(AnswerProxy):
         """Columns of which Spark wanted the average before it asked for sums and counts."""
         self.first: ScanPlan | None = None
         """An earlier scan of the same relation, on whose source this one stays."""
+        self.judged: ScanPlan | None = None
+        """The scan of no columns by which it was decided that neither metadata nor tasks aggregate."""
         self.changed: ChangedScans | None = None
         """The scans of a statement that changes rows of this table; None where none does."""
 
@@ -336,6 +338,7 @@ class ScanBuilderProxy(AnswerProxy):
             plan = self._on_source(scan)
             self.aggregated = pushed_aggregates.aggregated_rows(plan, wanted)
             if self.aggregated is None:
+                self.judged = plan
                 self.in_tasks = task_scan(self.gateway, self.loaded.name, plan, wanted, self.averaged, settings)
         return self.aggregated is not None
 
@@ -362,7 +365,8 @@ class ScanBuilderProxy(AnswerProxy):
         return ScanProxy.of(self, self.loaded.name, plan, self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:
-        return plan.after(self.first) if self.first else plan
+        plan = plan.after(self.first) if self.first else plan
+        return plan.planned_as(self.judged) if self.judged else plan
 
 
 class ScanProxy(BasicScanProxy):

@@ -69,6 +69,8 @@ class ScanPlan:
     """The source, where it has been looked up before."""
     known_plan: ReadPlan | None = None
     """Snapshot and files, where they are known already."""
+    known_planning: ScanMetrics | None = None
+    """What planning looked at, where this scan was planned as another one."""
     unfiltered: list[ScanPlan] = field(default_factory=list, compare=False, repr=False)
     """The first scan that is `after` this one and reads all its rows."""
 
@@ -102,7 +104,7 @@ class ScanPlan:
     @property
     def planning(self) -> ScanMetrics | None:
         """What planning looked at; None where the files were known before."""
-        return self._measured_plan[1] if self.known_plan is None else None
+        return self._measured_plan[1] if self.known_plan is None else self.known_planning
 
     @cached_property
     def _measured_plan(self) -> tuple[ReadPlan, ScanMetrics]:
@@ -149,7 +151,7 @@ class ScanPlan:
 
     def of_columns(self, struct: spark.StructType) -> ScanPlan:
         """The same scan of the same snapshot, not planned yet, with these columns."""
-        return replace(self, struct=struct, known_source=(self.source,), known_plan=None)
+        return replace(self, struct=struct, known_source=(self.source,), known_plan=None, known_planning=None)
 
     def rows_text(self) -> str | None:
         """What decides which rows come out, whatever the columns; None of a scan of few rows, or of some paths."""
@@ -236,11 +238,19 @@ class ScanPlan:
             return found
         if not first.unfiltered:
             first.unfiltered.append(found)
-        planned = first.unfiltered[0]
-        if planned is found or not planned.is_planned or not planned.has_plain_rows:
-            return found
-        plan = replace(planned.plan, table=found.read_table, fields=tuple(found._read_fields()))
-        return replace(found, known_plan=plan)
+        return found.planned_as(first.unfiltered[0])
+
+    def planned_as(self, other: ScanPlan) -> ScanPlan:
+        """This scan with the files of another of the same rows, where they are known and are plain files.
+
+        In plain files the columns make no difference.
+        """
+        filters = self.predicates, self.metadata_predicates, self.limit
+        of_same_rows = filters == (other.predicates, other.metadata_predicates, other.limit) and not self.metadata
+        if other is self or not of_same_rows or not other.is_planned or not other.has_plain_rows:
+            return self
+        plan = replace(other.plan, table=self.read_table, fields=tuple(self._read_fields()))
+        return replace(self, known_source=(other.source,), known_plan=plan, known_planning=other.planning)
 
     def reader(self) -> PaimonReader:
         """What tasks run."""
