@@ -22,7 +22,7 @@ from paimon_spark.read.snapshot_reader import BranchRead
 from paimon_spark.read.split_read import read_split, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, RowType, VarCharType
-from paimon_spark.spec.predicate import Predicate, all_of, evaluate, fields
+from paimon_spark.spec.predicate import Leaf, Predicate, all_of, evaluate, fields, split_and
 from paimon_spark.spec.predicate_stats import prune_stats
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.table.data_layout import DataLayout
@@ -228,6 +228,15 @@ def row_id_predicate(predicates: Sequence[Predicate]) -> Predicate | None:
     """What predicates over `planned_metadata_fields` ask of the row id alone; None for nothing."""
     of_rows = [each for each in predicates if fields(each) == {ROW_ID.name}]
     return all_of(of_rows) if of_rows else None
+
+
+def file_names_of(predicates: Sequence[Predicate]) -> frozenset[str] | None:
+    """The names of the files that predicates over `planned_metadata_fields` list by their paths; None for any."""
+    for each in predicates:
+        for part in split_and(each):
+            if isinstance(part, Leaf) and part.field == FILE_PATH and part.op in ("eq", "in"):
+                return frozenset(str(path).rpartition("/")[2] for path in part.literals if path is not None)
+    return None
 
 
 def prune_by_metadata(plan: ReadPlan, predicates: Sequence[Predicate]) -> ReadPlan:

@@ -197,8 +197,12 @@ def column_bounds(table: FileStoreTable, files: ManifestColumns, names: Sequence
     }
 
 
-def _layouts(files: ManifestColumns, *, keys: bool) -> dict[tuple[int, tuple[str, ...] | None], list[int]]:
+def _layouts(files: ManifestColumns, *, keys: bool) -> Mapping[tuple[int, tuple[str, ...] | None], Sequence[int]]:
     """Return positions of the files whose statistics are laid out alike, by (schema id, dense columns)."""
+    if len(files) and all(map(files.has_one_value, ("_SCHEMA_ID", "_VALUE_STATS_COLS", "_WRITE_COLS"))):
+        first = files[:1]
+        dense_here = None if keys else _columns_of_statistics(first)[0]
+        return {(int(first.schema_ids[0]), dense_here): range(len(files))}
     dense = [None] * len(files) if keys else _columns_of_statistics(files)
     groups: dict[tuple[int, tuple[str, ...] | None], list[int]] = {}
     for i, (schema_id, names) in enumerate(zip(files.schema_ids.tolist(), dense, strict=True)):
@@ -257,10 +261,12 @@ def _bounds(
 
 def _spread(bounds: Bounds, usable: Sequence[int], files: int) -> Bounds:
     """Return bounds of some of the files as those of all: null where a file does not show, or not of its nulls."""
-    back = np.full(files, -1, dtype=np.int64)
-    back[list(usable)] = np.arange(len(usable))
-    take = pa.array(back, mask=back < 0)
-    low, high, nulls = (each.take(take) for each in bounds)
+    low, high, nulls = bounds
+    if len(usable) < files:
+        back = np.full(files, -1, dtype=np.int64)
+        back[list(usable)] = np.arange(len(usable))
+        take = pa.array(back, mask=back < 0)
+        low, high, nulls = (each.take(take) for each in bounds)
     silent = nulls.is_null()
     if nulls.null_count:
         low, high = (pc.if_else(silent, pa.scalar(None, each.type), each) for each in (low, high))

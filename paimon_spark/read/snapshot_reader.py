@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.memory import give_back
 from paimon_spark.read.change_range import CHANGE_KEYS, ChangeRange, ChangeSource, resolve_changes
@@ -93,6 +95,11 @@ def _splits(scan: TableScan, snapshot: Snapshot, limit: int | None) -> list[Data
     _check_no_full_scan(table, snapshot, len(files))
     if scan.top_level_only and table.schema.kind.is_keyed:
         files = files.filter(files.levels == table.options.num_levels - 1)
+    kind = table.schema.kind
+    if scan.file_names is not None and not kind.is_keyed and not kind.has_data_evolution:
+        wanted = zip(files.file_names, files.file_values("_EXTERNAL_PATH"), strict=True)
+        named = [name in scan.file_names or external is not None for name, external in wanted]
+        files = files.filter(np.array(named, dtype=bool))
     vectors = vectors_of(table, snapshot)
     whole_files = scan.whole_files or scan.limit is not None
     return generate_splits(

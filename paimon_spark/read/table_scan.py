@@ -91,6 +91,8 @@ class TableScan:
     """Whether only files of the highest level are read, of tables with a primary key."""
     row_ids: Predicate | None = None
     """Over the row id of a table with data evolution: manifests of rows with other ids are not read."""
+    file_names: frozenset[str] | None = None
+    """No other files are needed, of a table whose files are read each for itself; None for any."""
 
     @classmethod
     def of(cls, table: FileStoreTable, view: RowView, *, snapshot_id: int | None = None) -> TableScan:

@@ -52,10 +52,12 @@ _FEWEST_LANES = 48
 
 _BYTES_AT_ONCE = 32 << 20
 _LISTS = DecodedOnce[tuple[ManifestFileMeta, ...]]()
-_MOST_MANIFEST_BYTES = 64 << 20
+_MOST_MANIFEST_BYTES = 128 << 20
 _MANIFESTS = LastUsed[ManifestColumns](_MOST_MANIFEST_BYTES, lambda columns: columns.estimated_bytes)
 """Manifests that were read last, by a digest of their bytes, with and without statistics."""
-_LEAST_ENTRY_BYTES = 256
+_ENTRY_BYTES = 220
+_STATISTICS_BYTES = 170
+"""About what an entry takes of a table of few columns."""
 
 _BAD_RECORDS = (EOFError, LookupError, ValueError, TypeError, OverflowError, StopIteration, struct.error, MemoryError)
 
@@ -281,7 +283,8 @@ def decode_manifests(
     Raises:
         CorruptTableError: a file is damaged.
     """
-    keeps = entries is not None and entries * _LEAST_ENTRY_BYTES <= _MOST_MANIFEST_BYTES // 2
+    each = _ENTRY_BYTES + _STATISTICS_BYTES * statistics
+    keeps = entries is not None and entries * each <= _MOST_MANIFEST_BYTES * 3 // 4
     pending: list[_ManifestFile] = []
     size = 0
     try:

@@ -246,6 +246,10 @@ class ManifestColumns(Sequence[ManifestEntry]):
         """Whether the entries have a mask of this name."""
         return name in self._values
 
+    def has_one_value(self, name: str) -> bool:
+        """Whether all entries are known to have the same value under an Avro key."""
+        return isinstance(self._values[name], Constant)
+
     def live(self) -> ManifestColumns:
         """Return the ADD entries that no DELETE entry names, in order (Java: ``readAndMergeFileEntries``)."""
         return self.without(self.deleted()) if self.kinds.any() else self

@@ -42,6 +42,6 @@ def test_what_is_read(
     table = create_table(str(tmp_path / "t"), create_schema(fields, options={"bucket": "-1"}))
     nothing: Any = None
     rows = FrameRows(nothing, table, {}, nothing, nothing, nothing, named=Named.by(condition), condition=condition)
-    found = rows._narrowing()  # what `located` adds to the options of its load
+    found = rows._narrowing(rows.columns_read())  # what `paths` and `located` add to the options of their loads
     assert found.get("columns") == columns
     assert found.get("filter") == (condition if filtered else None)

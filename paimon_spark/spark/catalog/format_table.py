@@ -19,7 +19,7 @@ from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.partition_management import (
     PARTITION_INTERFACES,
     OneByOneProxy,
-    catalyst_row,
+    catalyst_array,
     partition_values,
 )
 from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
@@ -145,12 +145,8 @@ class FormatTableProxy(NamedTableProxy, OneByOneProxy):
         """SHOW PARTITIONS: those whose columns `names` have the values of `ident`."""
         wanted = partition_values(ident, [self.table.schema.field(name) for name in names])
         shown = {each.values: self._named(each) for each in self.table.partitions()}  # several directories may have one
-        rows = [
-            catalyst_row(self.gateway, self.table.partition_fields, values)
-            for values in shown.values()
-            if wanted.items() <= values.items()
-        ]
-        return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
+        rows = [values for values in shown.values() if wanted.items() <= values.items()]
+        return catalyst_array(self.gateway, self.table.partition_fields, rows)
 
     def _named(self, partition: FormatPartition) -> dict[str, Any]:
         names = [field.name for field in self.table.partition_fields]

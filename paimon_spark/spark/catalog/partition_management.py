@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import pickle
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from pyspark.sql import types as spark
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.column_definitions import java_struct
@@ -38,18 +41,19 @@ PARTITION_INTERFACES = (
 
 _EPOCH = datetime.date(1970, 1, 1)
 _EPOCH_TIME = datetime.datetime(1970, 1, 1)
-_SETTERS: dict[type[t.DataType], str] = {
-    t.BooleanType: "setBoolean",
-    t.TinyIntType: "setByte",
-    t.SmallIntType: "setShort",
-    t.IntType: "setInt",
-    t.BigIntType: "setLong",
-    t.FloatType: "setFloat",
-    t.DoubleType: "setDouble",
-    t.DateType: "setInt",
-    t.TimestampType: "setLong",
-    t.LocalZonedTimestampType: "setLong",
+_GETTERS: dict[type[t.DataType], str] = {
+    t.BooleanType: "getBoolean",
+    t.TinyIntType: "getByte",
+    t.SmallIntType: "getShort",
+    t.IntType: "getInt",
+    t.BigIntType: "getLong",
+    t.FloatType: "getFloat",
+    t.DoubleType: "getDouble",
 }
+_CLOCKS = (t.DateType, t.TimestampType, t.LocalZonedTimestampType)
+_TEXTS = (t.CharType, t.VarCharType)
+_INTERNAL_ROW = "org.apache.spark.sql.catalyst.InternalRow"
+_JAVA_PICKLE_PROTOCOL = 3
 
 
 class OneByOneProxy(AnswerProxy):
@@ -102,11 +106,8 @@ class PartitionsProxy(OneByOneProxy):
         fields = [self.loaded.table.schema.field(name) for name in names]
         wanted = {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
         table = self.loaded.table
-        rows = [
-            catalyst_row(self.gateway, table.schema.partition_fields, values)
-            for values in matching_partitions(table, wanted, live_partitions(table))
-        ]
-        return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
+        rows = matching_partitions(table, wanted, live_partitions(table))
+        return catalyst_array(self.gateway, table.schema.partition_fields, rows)
 
     def partitionExists(self, ident: JavaObject) -> bool:
         """Whether a partition has files."""
@@ -160,33 +161,43 @@ class PartitionsProxy(OneByOneProxy):
         return partition_values(ident, fields)
 
 
-def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mapping[str, Any], *more: int) -> JavaObject:
-    """Return the values of a partition, and `more` numbers behind them, as a row of Catalyst.
+def catalyst_rows(gateway: Gateway, fields: Sequence[t.DataField], rows: Iterable[Mapping[str, Any]]) -> JavaObject:
+    """Return a Scala ``Seq`` of the values of partitions. The JVM is asked as often for many as for one.
 
     Raises:
         UnsupportedError: a partition column is of a type whose values cannot be converted to Spark's.
     """
-    row = compat.GENERIC_ROW(gateway, len(fields) + len(more))
-    for index, field in enumerate(fields):
-        _set(gateway, row, index, values[field.name], field.type)
-    for index, number in enumerate(more, len(fields)):
-        row.setInt(index, number)
-    return row
+    struct = _row_type(fields)
+    return _array_data(gateway, struct, fields, rows).toSeq(gateway.data_type(struct.json())).toList()
 
 
-def _set(gateway: Gateway, row: JavaObject, index: int, value: Any, data_type: t.DataType) -> None:
-    if value is None:
-        row.setNullAt(index)
-    elif isinstance(data_type, t.CharType | t.VarCharType):
-        row.update(index, compat.UTF8_STRING.of(gateway).fromString(value))
-    elif isinstance(data_type, t.DecimalType):
-        number = gateway.jvm.java.math.BigDecimal(str(value))
-        row.update(index, compat.DECIMAL.of(gateway).apply(number))
-    else:
-        setter = _SETTERS.get(type(data_type))
-        if setter is None:
-            raise UnsupportedError(f"partition columns of type {data_type.sql()} cannot be listed")
-        getattr(row, setter)(index, _catalyst(value))
+def catalyst_array(gateway: Gateway, fields: Sequence[t.DataField], rows: Iterable[Mapping[str, Any]]) -> JavaObject:
+    """Return the same as an ``InternalRow[]``; errors as of `catalyst_rows`."""
+    found = _array_data(gateway, _row_type(fields), fields, rows)
+    array_class = gateway.java_class(f"[L{_INTERNAL_ROW};")
+    return gateway.jvm.java.util.Arrays.copyOf(found.array(), found.numElements(), array_class)
+
+
+def _row_type(fields: Sequence[t.DataField]) -> spark.StructType:
+    listed = (*_GETTERS, *_CLOCKS, *_TEXTS, t.DecimalType)
+    unknown = next((field.type for field in fields if not isinstance(field.type, listed)), None)
+    if unknown is not None:
+        raise UnsupportedError(f"partition columns of type {unknown.sql()} cannot be listed")
+    return spark.StructType(
+        [
+            spark.StructField(field.name, spark.StringType() if isinstance(field.type, _TEXTS) else shown.dataType)
+            for field, shown in zip(fields, to_spark_struct(fields), strict=True)
+        ]
+    )
+
+
+def _array_data(
+    gateway: Gateway, struct: spark.StructType, fields: Sequence[t.DataField], rows: Iterable[Mapping[str, Any]]
+) -> JavaObject:
+    values = [tuple(_catalyst(row[field.name]) for field in fields) for row in rows]
+    array_type = gateway.data_type(spark.ArrayType(struct, containsNull=False).json())
+    given = compat.UNPICKLER(gateway).loads(pickle.dumps(values, _JAVA_PICKLE_PROTOCOL))
+    return compat.EVALUATE_PYTHON.of(gateway).makeFromJava(array_type).apply(given)
 
 
 def _catalyst(value: Any) -> Any:
@@ -220,7 +231,7 @@ def _value(row: JavaObject, index: int, data_type: t.DataType) -> Any:
         case t.LocalZonedTimestampType():
             at = _EPOCH_TIME + datetime.timedelta(microseconds=row.getLong(index))
             return at.replace(tzinfo=datetime.UTC)
-    setter = _SETTERS.get(type(data_type))
-    if setter is None:
+    getter = _GETTERS.get(type(data_type))
+    if getter is None:
         raise UnsupportedError(f"partition columns of type {data_type.sql()} cannot be named in a PARTITION clause")
-    return getattr(row, f"get{setter.removeprefix('set')}")(index)
+    return getattr(row, getter)(index)

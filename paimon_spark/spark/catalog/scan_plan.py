@@ -17,6 +17,7 @@ from pyspark.sql import types as spark
 from paimon_spark.read.metadata_columns import (
     FILE_PATH,
     METADATA_COLUMNS,
+    file_names_of,
     metadata_fields,
     prune_by_metadata,
     pruned_metadata_fields,
@@ -117,7 +118,8 @@ class ScanPlan:
         columns = tuple(self._read_fields())
         table, source = self.read_table, self.source
         scan = TableScan(table, source, self.view, columns, self.predicate, task_slots(), self.limit)
-        plan = replace(scan, whole_files=False, row_ids=row_id_predicate(self.metadata_predicates)).plan()
+        row_ids, names = row_id_predicate(self.metadata_predicates), file_names_of(self.metadata_predicates)
+        plan = replace(scan, whole_files=False, row_ids=row_ids, file_names=names).plan()
         if self.metadata_predicates:
             plan = prune_by_metadata(plan, self.metadata_predicates)
         plan = self._of_known_partitions(plan)

@@ -17,14 +17,14 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
 from paimon_spark.spark.catalog.frames import relation_at
-from paimon_spark.spark.catalog.partition_management import catalyst_row
+from paimon_spark.spark.catalog.partition_management import catalyst_rows
 from paimon_spark.spark.columns.types import CHAR_METADATA
 from paimon_spark.spark.jobs.located_rows import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_tables import OUTPUT, aligned_assignments, column_ids, java_list, scala_seq, with_field
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.sql.row_changes import MatchedRows
-from paimon_spark.spec.data_types import CharType
+from paimon_spark.spec.data_types import CharType, DataField, IntType
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 
 if TYPE_CHECKING:
@@ -141,11 +141,12 @@ class Target:
         found = live_partitions_of(table)
         fields = table.schema.partition_fields
         padded = {f.name: f.type.length for f in fields if isinstance(f.type, CharType)}
+        numbered = [
+            {**{k: _padded_to(v, padded.get(k)) for k, v in values.items()}, _NUMBER: number}
+            for number, values in enumerate(found)
+        ]
         try:
-            rows = [
-                catalyst_row(self.gateway, fields, {k: _padded_to(v, padded.get(k)) for k, v in values.items()}, number)
-                for number, values in enumerate(found)
-            ]
+            rows = catalyst_rows(self.gateway, [*fields, DataField(-1, _NUMBER, IntType(nullable=False))], numbered)
         except UnsupportedError:
             return None
         number_type = self.gateway.data_type('"integer"')
@@ -154,7 +155,7 @@ class Target:
         relation = compat.LOCAL_RELATION(
             self.gateway,
             scala_seq(self.gateway, [*(own[key] for key in keys), number]),
-            scala_seq(self.gateway, rows),
+            rows,
             False,
             none,
         )
@@ -238,7 +239,7 @@ class AnalyzedRows(MatchedRows):
     condition: JavaObject | None
     values: Mapping[str, JavaObject]
     """The expressions of those columns that get another value, by name."""
-    _of_files: dict[int, DataFrame] = field(default_factory=dict, compare=False)
+    _paths: dict[int, DataFrame] = field(default_factory=dict, compare=False)
 
     @property
     def matches_all(self) -> bool:
@@ -253,13 +254,15 @@ class AnalyzedRows(MatchedRows):
         """The matched rows, with their new values."""
         return self.target.rows(self.condition, self.values, snapshot_id)
 
-    def rows_of_files(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+    def paths(self, snapshot_id: int) -> DataFrame:
+        """The files of the matched rows."""
+        if snapshot_id not in self._paths:
+            self._paths[snapshot_id] = self.target.located(self.condition, {}, snapshot_id).select(FILE_PATH)
+        return self._paths[snapshot_id]
+
+    def rows_of_files(self, snapshot_id: int, files: Sequence[str]) -> DataFrame:
         """Return all rows of some files; rows with `HIT` have their new values."""
-        if snapshot_id not in self._of_files:
-            self._of_files[snapshot_id] = self.target.rows_of_files(self.condition, self.values, snapshot_id)
-        found = self._of_files[snapshot_id]
-        if files is None:
-            return found
+        found = self.target.rows_of_files(self.condition, self.values, snapshot_id)
         rows = java_frame(found)
         is_one = rows.col(FILE_PATH).isInCollection(self.target.gateway.string_list(files))
         return DataFrame(rows.filter(is_one), found.sparkSession)

@@ -161,8 +161,8 @@ _MOST_UNPACKED = 1 << 22
 HIT = "_paimon_hit"
 """Whether the condition is true for a row; never null."""
 
-RowsOfFiles = Callable[[Sequence[str] | None], "DataFrame"]
-"""Gives the rows of some files (None: all) of one snapshot, with the columns `FILE_PATH` and `HIT`."""
+RowsOfFiles = Callable[[Sequence[str]], "DataFrame"]
+"""Gives the rows of some files of one snapshot, with the columns `FILE_PATH` and `HIT`."""
 
 
 def write_deletions(
@@ -302,10 +302,13 @@ def tracked_columns(table: FileStoreTable, changed: Column) -> list[Column]:
     return [sf.col(ROW_ID.name), number.cast("bigint").alias(SEQUENCE_NUMBER.name)]
 
 
-def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id: int, operation: Operation) -> None:
+def rewrite_rows(
+    hits: DataFrame, rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id: int, operation: Operation
+) -> None:
     """Write the files anew that have rows which the condition is true for, without these (DELETE) or as they are now.
 
     Args:
+        hits: the column `FILE_PATH` of the rows that the condition is true for.
         rows_of_files: the rows: old ones (DELETE), or with their new values (UPDATE).
         table: the table with the options of the statement.
         snapshot_id: what `marked` reads.
@@ -315,7 +318,7 @@ def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id:
         CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    found = _hits_by_file(rows_of_files(None).where(HIT), f"{change_of(operation, table.path)}, find files")
+    found = _hits_by_file(hits, f"{change_of(operation, table.path)}, find files")
     touched = sorted(found)
     if not touched:
         return
@@ -333,7 +336,7 @@ def rewrite_rows(rows_of_files: RowsOfFiles, table: FileStoreTable, snapshot_id:
 
 def _hits_by_file(hits: DataFrame, what: str) -> dict[str, int]:
     """The number of rows of each file, by jobs of this name."""
-    batches = rows_at_hand(hits.select(FILE_PATH))
+    batches = rows_at_hand(hits)
     if batches is None:
         with named_jobs(hits.sparkSession, what):
             return {row[0]: row[1] for row in hits.groupBy(FILE_PATH).agg(sf.count(sf.lit(1))).collect()}

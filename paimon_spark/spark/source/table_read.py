@@ -13,7 +13,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.metastore.opening import root_of
-from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, prune_by_metadata, refuse_merged_splits
+from paimon_spark.read.metadata_columns import (
+    FILE_PATH,
+    file_names_of,
+    metadata_fields,
+    prune_by_metadata,
+    refuse_merged_splits,
+)
 from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.table_scan import TableScan, describe_source
 from paimon_spark.spark.columns.arrow_cast import convert_batches
@@ -195,9 +201,10 @@ class TableRead:
         Raises:
             SchemaMismatchError: a column of `schema` is not in the table, or has another type there.
         """
-        plan, names, metadata = self._planned(schema)
-        if files is not None:
-            plan = prune_by_metadata(plan, [Leaf("in", FILE_PATH, tuple(files))])
+        by_path = () if files is None else (Leaf("in", FILE_PATH, tuple(files)),)
+        plan, names, metadata = self._planned(schema, file_names_of(by_path))
+        if by_path:
+            plan = prune_by_metadata(plan, by_path)
         refuse_merged_splits(plan.table, plan.splits, metadata)
         return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
 
@@ -211,7 +218,9 @@ class TableRead:
         files = {file.path for split in plan.splits for file in split.files}
         return f"{', '.join(parts)}, files={len(files)}, splits={len(plan.splits)}"
 
-    def _planned(self, schema: StructType) -> tuple[ReadPlan, list[str], list[str]]:
+    def _planned(
+        self, schema: StructType, file_names: frozenset[str] | None = None
+    ) -> tuple[ReadPlan, list[str], list[str]]:
         """The plan of a read, the columns of its rows, and the metadata columns among them."""
         scan, condition = self.scan, self.request.filter
         names = match_columns([*scan.columns, *self.metadata], schema)
@@ -219,6 +228,7 @@ class TableRead:
         metadata = [name for name in names if name not in own]
         predicate = None if condition is None else row_condition(condition, scan.columns, self.request.settings)
         columns = [name for name in names if name in own]
+        scan = replace(scan, file_names=file_names)
         plan = scan.select(columns=columns, predicate=predicate, parallelism=task_slots()).plan()
         return plan, names, metadata
 

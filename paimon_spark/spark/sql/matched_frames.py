@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,13 @@ class FrameRows(MatchedRows):
         hit = self.marking(padded(rows, self.table.schema.fields)).where(sf.col(HIT))
         return _updated(hit, self.table, self.values) if self.values else hit
 
-    def rows_of_files(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+    def paths(self, snapshot_id: int) -> DataFrame:
+        """The files of the matched rows."""
+        locations = dict.fromkeys((FILE_PATH, *self._named_metadata))
+        rows = self._snapshot_rows(snapshot_id, list(locations), self._narrowing(self.columns_read()))
+        return self.marking(padded(rows, self.table.schema.fields)).where(sf.col(HIT)).select(FILE_PATH)
+
+    def rows_of_files(self, snapshot_id: int, files: Sequence[str]) -> DataFrame:
         """Return all rows of some files; rows with `HIT` have their new values."""
         locations = dict.fromkeys((FILE_PATH, *tracked_names(self.table.schema), *self._named_metadata))
         rows = self._snapshot_rows(snapshot_id, list(locations), files=files)
@@ -116,7 +122,9 @@ class FrameRows(MatchedRows):
         Of a DELETE and of an UPDATE by columns (data evolution) they have only the columns that these need.
         """
         locations = dict.fromkeys((FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema), *self._named_metadata))
-        return self._hit(self._snapshot_rows(snapshot_id, list(locations), self._narrowing()))
+        whole = bool(self.values) and not self.table.options.data_evolution_enabled
+        narrowing = self._narrowing(None if whole else self.columns_read())
+        return self._hit(self._snapshot_rows(snapshot_id, list(locations), narrowing))
 
     def _snapshot_rows(
         self,
@@ -130,12 +138,10 @@ class FrameRows(MatchedRows):
         options = {**self.options, **(narrowing or {})}
         return snapshot_rows(self.spark, options, snapshot_id, files=files, locations=locations, opened=self.table)
 
-    def _narrowing(self) -> dict[str, str]:
-        """The options of a load by which it reads no more files and columns than `located` needs."""
+    def _narrowing(self, read: Collection[str] | None) -> dict[str, str]:
+        """The options of a load by which it reads only the files of matched rows, and these columns; None for all."""
         names, options = self.table.schema.field_names, {}
-        read = self.columns_read()
-        whole = bool(self.values) and not self.table.options.data_evolution_enabled
-        if read is not None and not whole:
+        if read is not None:
             wanted = {*read, *self.values} or {names[0]}
             options["columns"] = ",".join(quoted_name(name) for name in names if name in wanted)
         if self.condition is not None and self._filters_as_spark():

@@ -31,7 +31,7 @@ from paimon_spark.maintain.row_level import (
     truncate,
 )
 from paimon_spark.spark.columns.types import stored, to_spark_type
-from paimon_spark.spark.jobs.located_rows import HIT, delete_by_rewriting, rewrite_rows, update_rows, write_deletions
+from paimon_spark.spark.jobs.located_rows import delete_by_rewriting, rewrite_rows, update_rows, write_deletions
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import RowsToWrite
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
@@ -88,8 +88,12 @@ class MatchedRows(ABC):
         """The matched rows of a snapshot (None: there is none yet), all columns, an UPDATE's with their new values."""
 
     @abstractmethod
-    def rows_of_files(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
-        """All rows of some files (None: all) of a snapshot, as `rewrite_rows` needs them."""
+    def paths(self, snapshot_id: int) -> DataFrame:
+        """The column `FILE_PATH` of the matched rows of a snapshot."""
+
+    @abstractmethod
+    def rows_of_files(self, snapshot_id: int, files: Sequence[str]) -> DataFrame:
+        """All rows of some files of a snapshot, as `rewrite_rows` needs them."""
 
     @abstractmethod
     def columns_read(self) -> Collection[str] | None:
@@ -227,7 +231,7 @@ def executor_of(table: FileStoreTable, strategy: ChangeStrategy, matched: Matche
     elif kind.is_keyed or strategy.way is ChangeWay.DELETION_VECTORS:
         rows = matched.located(snapshot.id)
     else:
-        rows = matched.rows_of_files(snapshot.id, None).where(HIT)
+        rows = matched.paths(snapshot.id)
     return _BY_TASKS if rows_at_hand(rows) is None else _IN_DRIVER
 
 
@@ -280,7 +284,8 @@ def change_rows(
         elif snapshot is not None and table.options.deletion_vectors_enabled:
             write_deletions(matched.located(snapshot.id), table, snapshot, operation, matched.columns_read())
         elif snapshot is not None:
-            rewrite_rows(partial(matched.rows_of_files, snapshot.id), table, snapshot.id, operation)
+            rows_of_files = partial(matched.rows_of_files, snapshot.id)
+            rewrite_rows(matched.paths(snapshot.id), rows_of_files, table, snapshot.id, operation)
 
     run_again(table, attempt)
 
