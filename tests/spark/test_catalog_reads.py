@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark.table import schema_store
+from tests.support.calls import jobs_of
 from tests.support.plan_texts import calls_of
 
 pytestmark = pytest.mark.spark
@@ -118,13 +119,10 @@ def test_a_limit_plans_no_more_files_than_it_needs(catalog: SparkSession) -> Non
     ],
 )
 def test_counts_and_extremes_run_no_task(catalog: SparkSession, query: str, row: tuple[Any, ...]) -> None:
-    catalog.sparkContext.setJobGroup(f"no task: {query}", query)
-    try:
+    with jobs_of(catalog) as jobs:
         frame = catalog.sql(query)
         assert [tuple(found) for found in frame.collect()] == [row]
-        assert list(catalog.sparkContext.statusTracker().getJobIdsForGroup(f"no task: {query}")) == []
-    finally:
-        catalog.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert jobs == []
     assert "LocalTableScan" in physical(frame)
     assert "BatchScan" not in physical(frame)
 

@@ -51,4 +51,5 @@ def jobs_of(spark: SparkSession) -> Iterator[list[int]]:
         yield found
     finally:
         found += context.statusTracker().getJobIdsForGroup(group)
-        context.setLocalProperty("spark.jobGroup.id", None)
+        for name in ("spark.jobGroup.id", "spark.job.description"):
+            context.setLocalProperty(name, None)
