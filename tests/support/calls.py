@@ -52,4 +52,4 @@ def jobs_of(spark: SparkSession) -> Iterator[list[int]]:
     finally:
         found += context.statusTracker().getJobIdsForGroup(group)
         for name in ("spark.jobGroup.id", "spark.job.description"):
-            context.setLocalProperty(name, None)
+            context.setLocalProperty(name, None)  # type: ignore[arg-type]
