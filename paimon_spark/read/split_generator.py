@@ -326,7 +326,8 @@ def _blocks_of(splits: Iterable[DataSplit]) -> Iterator[list[DataSplit]]:
         if files >= _FILES_OF_BLOCK:
             yield block
             block, files = [], 0
-    yield block
+    if block:
+        yield block
 
 
 def _packed(splits: Sequence[DataSplit]) -> list[DataSplit]:

@@ -59,14 +59,16 @@ def test_what_comes_back_is_what_went_in(files: list[SplitFile]) -> None:
         assert packed[1:] == tuple(files[start + 1 :])
 
 
+@pytest.mark.parametrize("block", [150, 200, 1000, 1])
 @pytest.mark.parametrize(("primary_key", "most"), [(False, 85), (True, 95)])
 def test_a_large_plan_travels_in_few_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, primary_key: bool, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, primary_key: bool, most: int, block: int
 ) -> None:
+    """Also where the files fill the last block."""
     table = metadata_table(tmp_path / "t", manifests=40, files=50, primary_key=primary_key, manifests_per_day=4)
     plain = plan_of(table).splits
     monkeypatch.setattr(split_generator, "_MANY_FILES", 100)
-    monkeypatch.setattr(split_generator, "_FILES_OF_BLOCK", 150)
+    monkeypatch.setattr(split_generator, "_FILES_OF_BLOCK", block)
     packed = plan_of(table).splits
     assert packed == plain
     assert any(isinstance(split.files, PackedFiles) for split in packed)
