@@ -70,7 +70,8 @@ def test_many_partitions_cost_no_more_calls(
     send, sent = ClientServerConnection.send_command, []
 
     def counting(self: object, command: str) -> object:
-        sent.append(command)
+        if not command.startswith("m\n"):  # what Python's collector lets go of
+            sent.append(command)
         return send(self, command)
 
     def calls(text: str) -> tuple[int, list[str]]:

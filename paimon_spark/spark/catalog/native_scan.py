@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -323,6 +324,7 @@ def parquet_batch(
             "filters": _usable_filters(scan, pushed),
             "options": _OPTIONS,
             "store": way.store,
+            "local": way is LOCAL and all(scheme_of(path) in ("", "file") for path in islice(sizes, 1)),
             "kinds": files.kinds,
             "rows": files.rows,
             "tasks": files.tasks,

@@ -29,6 +29,8 @@ import scala.Option;
 public final class PaimonParquet {
     /** Of batches with more files nothing is kept by which they could be compared. */
     private static final int MOST_COMPARED = 10000;
+    /** Each range of a local file is read by another thread: of small files that takes longer than the reading. */
+    private static final String VECTORED_READS = "parquet.hadoop.vectored.io.enabled";
 
     public static Batch batch(Map given, Object[] pushed) throws Exception {
         StructType data = (StructType) PaimonAnswers.type((String) given.get("data"));
@@ -38,6 +40,9 @@ public final class PaimonParquet {
         }
         Map options = new HashMap((Map) given.get("options"));
         options.putAll(PaimonStores.settings((String) given.get("store")));
+        if (Boolean.TRUE.equals(given.get("local")) && !isSet(VECTORED_READS)) {
+            options.put(VECTORED_READS, "false");
+        }
         ParquetScan reader = scan(data, filters, options);
         if (given.get("partition") != null) {
             PaimonAnswers.set(reader, "readPartitionSchema", PaimonAnswers.type((String) given.get("partition")));
@@ -47,6 +52,12 @@ public final class PaimonParquet {
         List said = MOST_COMPARED < files(tasks) ? null : Arrays.asList(new Object[] {
             given.get("data"), given, Arrays.asList((Object[]) filters)});
         return new PaimonAnswers.Files("PaimonParquetBatch", tasks, reader.createReaderFactory(), said);
+    }
+
+    private static boolean isSet(String key) {
+        org.apache.spark.sql.classic.SparkSession session = org.apache.spark.sql.classic.SparkSession.active();
+        return session.sparkContext().hadoopConfiguration().get(key) != null
+            || session.sessionState().conf().contains(key);
     }
 
     private static int files(InputPartition[] tasks) {
