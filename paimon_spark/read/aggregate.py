@@ -66,9 +66,14 @@ class AggregateCall:
     """One count or extreme."""
 
     function: str
-    """``count``, ``min``, ``max`` or ``sum``."""
+    """``count``, ``count distinct``, ``min``, ``max`` or ``sum``."""
     column: str | None = None
     """What is counted, compared or added; None counts rows."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the result is a number, which is 0 of no rows."""
+        return self.function in ("count", "count distinct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +112,7 @@ def aggregate_snapshot(
         return None
     fields = result_fields(schema, wanted)
     if snapshot is None:
-        return AggregateRows(
-            fields, () if wanted.group_by else (tuple(0 if c.function == "count" else None for c in wanted.calls),)
-        )
+        return AggregateRows(fields, () if wanted.group_by else (tuple(0 if c.counts else None for c in wanted.calls),))
     total = snapshot.total_record_count
     only_rows = all(call == AggregateCall("count") for call in wanted.calls)
     vectors = vectors_of(table, snapshot)
@@ -145,6 +148,8 @@ def _is_exact(schema: TableSchema, wanted: Aggregation) -> bool:
     for call in wanted.calls:
         if call.function == "sum":
             return False
+        if call.function == "count distinct" and not _has_known_values(schema, call.column):
+            return False
         if call.column is None or call.column in schema.partition_keys:
             continue
         if not schema.has_field(call.column):
@@ -156,6 +161,13 @@ def _is_exact(schema: TableSchema, wanted: Aggregation) -> bool:
         if call.function != "count" and not isinstance(data_type, _EXACT) and not clock:
             return False
     return True
+
+
+def _has_known_values(schema: TableSchema, column: str | None) -> bool:
+    """Return whether a column's values differ where those of partitions do: NaN is one, as are padded texts."""
+    if column not in schema.partition_keys:
+        return False
+    return not isinstance(schema.field(column).type, t.FloatType | t.DoubleType | t.CharType)
 
 
 def result_fields(schema: TableSchema, wanted: Aggregation) -> tuple[t.DataField, ...]:
@@ -171,7 +183,7 @@ def counts_rows(schema: TableSchema, wanted: Aggregation) -> bool:
 
 def _result_field(schema: TableSchema, call: AggregateCall) -> t.DataField:
     name = f"{call.function}({call.column or '*'})"
-    if call.function == "count" or call.column is None:
+    if call.counts or call.column is None:
         return t.DataField(-1, name, t.BigIntType(nullable=False))
     kind = schema.field(call.column).type.with_nullable(True)
     return t.DataField(-1, name, _sum_type(kind) if call.function == "sum" else kind)
@@ -248,6 +260,8 @@ def _value(
     if partition is not None:
         if call.function == "count":
             return (int(counts[np.asarray(partition.is_valid())].sum()),)
+        if call.function == "count distinct":
+            return (pc.count_distinct(partition.filter(pa.array(counts > 0)), mode="only_valid").as_py(),)
         return (_extreme(call.function, partition.filter(pa.array(counts > 0))),)
     if call.column not in bounds:
         return None if counts.any() else (0 if call.function == "count" else None,)

@@ -116,6 +116,9 @@ def test_a_limit_plans_no_more_files_than_it_needs(catalog: SparkSession) -> Non
         ("SELECT CAST(max(at) AS STRING) FROM t", ("2020-01-05 00:00:00",)),
         ("SELECT p, count(*) FROM t WHERE p = 'z' GROUP BY p", ("z", 2)),
         ("SELECT count(*), max(id) FROM t WHERE p = 'nowhere'", (0, None)),
+        ("SELECT count(DISTINCT p), count(p), max(id) FROM t", (3, 5, 4)),
+        ("SELECT count(DISTINCT p) FROM t WHERE p > 'x'", (2,)),
+        ("SELECT count(DISTINCT p) FROM t WHERE p = 'nowhere'", (0,)),
     ],
 )
 def test_counts_and_extremes_run_no_task(catalog: SparkSession, query: str, row: tuple[Any, ...]) -> None:
@@ -133,7 +136,7 @@ def test_counts_and_extremes_run_no_task(catalog: SparkSession, query: str, row:
         ("SELECT max(name) FROM t", ("n4",)),
         ("SELECT max(v) FROM t", (2.0,)),
         ("SELECT count(*) FROM t WHERE id > 2", (2,)),
-        ("SELECT count(DISTINCT p) FROM t", (3,)),
+        ("SELECT count(DISTINCT id) FROM t", (4,)),
         ("SELECT sum(id) FROM t", (10,)),
         ("SELECT count(*) FROM t WHERE length(p) = 1", (5,)),
     ],

@@ -54,10 +54,10 @@ def to_aggregation(functions: Sequence[Tree], groups: Sequence[Tree]) -> Aggrega
 def _call(kind: str, distinct: bool, arguments: Sequence[Tree]) -> AggregateCall | None:
     if kind == "CountStar":
         return AggregateCall("count")
-    if kind not in ("Count", "Min", "Max", "Sum") or distinct:
+    if kind not in ("Count", "Min", "Max", "Sum") or (distinct and (kind != "Count" or len(arguments) > 1)):
         return None
     name = field_reference(arguments[0])
-    return None if name is None else AggregateCall(kind.lower(), name)
+    return None if name is None else AggregateCall("count distinct" if distinct else kind.lower(), name)
 
 
 def averaged_columns(functions: Sequence[Tree]) -> set[str | None]:
@@ -131,6 +131,8 @@ def _is_taken(call: AggregateCall, kind: spark.DataType, wanted: Aggregation) ->
     if call.function == "sum":
         # the rule of partial push-down casts each partial sum to the type of the column, and Spark's to ten digits more
         return isinstance(kind, _NUMBERS) or (isinstance(kind, spark.DecimalType) and kind.precision <= _MOST_DIGITS)
+    if call.function == "count distinct":
+        return False
     return call.function == "count" or not (wanted.group_by and isinstance(kind, _FLOATS))
 
 
