@@ -172,6 +172,11 @@ class DataSplit:
         """Bytes of the files; of a sliced file its share."""
         return sum(file.share(file.size) for file in self.files)
 
+    def with_files(self, files: Sequence[SplitFile]) -> DataSplit:
+        """The same split of other files; of a `DataSplit` itself faster than `replace`."""
+        head = self.snapshot_id, self.partition, self.bucket, self.total_buckets
+        return DataSplit(*head, files, self.raw_convertible, self.branch)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as columns; what files share is written once."""
         position = self.partition, self.bucket, self.total_buckets

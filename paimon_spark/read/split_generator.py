@@ -8,7 +8,7 @@ its subclasses for append and primary-key tables, and its split generators (``Ap
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING
@@ -335,7 +335,7 @@ def _packed(splits: Sequence[DataSplit]) -> list[DataSplit]:
     block = FileBlock([file for split in splits for file in split.files])
     counts = [len(split.files) for split in splits]
     packed = map(PackedFiles, repeat(block), accumulate(counts, initial=0), counts)
-    return [replace(split, files=files) for split, files in zip(splits, packed, strict=True)]
+    return [split.with_files(files) for split, files in zip(splits, packed, strict=True)]
 
 
 def _weighed(files: ManifestColumns, *, count_blobs: bool) -> Positions:
@@ -354,6 +354,8 @@ def _slim(files: Sequence[SplitFile], without_keys: bool) -> tuple[SplitFile, ..
 
 def _sliced_bins(files: Sequence[SplitFile], target: int, share: int, cost: int) -> list[list[SplitFile]]:
     """Pack files in their order; Parquet files larger than `target`, if that is not 0, are cut into slices."""
+    if len(files) == 1 and (target <= 0 or files[0].size <= target):
+        return [list(files)]
     pieces = [piece for file in files for piece in _sliced(file, target)]
     return pack_ordered(pieces, lambda file: max(file.share(file.size), cost), share)
 
