@@ -17,7 +17,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.catalog("many_files", current=True)
 Change = Callable[[SparkSession, str, str], object]
 FRONTS: dict[str, Change] = {
     "catalog": lambda spark, _, text: spark.sql(text.format(t="changed")).collect(),
-    "text": lambda spark, path, text: sql(spark, text.format(t=f"paimon.`{path}`")).collect(),
+    "text": lambda spark, path, text: sql(
+        spark,
+        text.format(t="paimon.db.changed").replace("p = 2", "changed.p = 2"),
+        warehouse=path.removesuffix("/db.db/changed"),
+    ).collect(),
     "update": lambda spark, path, text: (
         PaimonTable.for_path(spark, path).update({"v": "'new'"}, text.partition(" WHERE ")[2])
         if text.startswith("UPDATE")
@@ -52,8 +56,8 @@ def test_only_files_that_may_hold_rows_are_opened(spark: SparkSession, warehouse
     for file in files[4] - (files[3] - files[2]):
         file.unlink()
     run = FRONTS[front]
-    run(spark, str(path), "UPDATE {t} SET v = 'new' WHERE p = 2 AND k = 21")
-    run(spark, str(path), "DELETE FROM {t} WHERE p = 2 AND k = 22")
+    run(spark, str(path), "UPDATE {t} SET v = 'new' WHERE p = 2 AND k = 21 AND upper(v) < 'W'")
+    run(spark, str(path), 'DELETE FROM {t} WHERE p = 2 AND k = 22 AND v <> "x"')
     found = spark.sql("SELECT k, v FROM changed WHERE p = 2 AND k BETWEEN 20 AND 29 ORDER BY k").collect()
     assert [tuple(row) for row in found] == [(k, "new" if k == 21 else f"v{k}") for k in range(20, 30) if k != 22]
 

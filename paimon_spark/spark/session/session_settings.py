@@ -122,6 +122,11 @@ def settings_of(spark: SparkSession) -> SessionSettings:
     return SessionSettings.chosen(every_setting(spark), str(spark.conf.get(TIME_ZONE)))
 
 
+def double_quotes_name(spark: SparkSession) -> bool:
+    """Whether double quotes stand around names; else around texts."""
+    return str(spark.conf.get("spark.sql.ansi.doubleQuotedIdentifiers", "false")).lower() != "false"
+
+
 def every_setting(spark: SparkSession) -> Mapping[str, str]:
     """What a session has set, without defaults."""
     if is_connect(spark):

@@ -17,10 +17,11 @@ from paimon_spark.spark.columns.types import padded, stored, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.located_rows import HIT
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
-from paimon_spark.spark.session.session_settings import activate, settings_of
+from paimon_spark.spark.session.session_settings import activate, double_quotes_name, settings_of
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spark.sql.store_assignment import assigned
+from paimon_spark.spark.statements.cursor import conjuncts
 from paimon_spark.spark.statements.expressions import NOTHING_NAMED, Named
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.sql_text import quoted_name
@@ -144,20 +145,20 @@ class FrameRows(MatchedRows):
         if read is not None:
             wanted = {*read, *self.values} or {names[0]}
             options["columns"] = ",".join(quoted_name(name) for name in names if name in wanted)
-        if self.condition is not None and self._filters_as_spark():
-            options["filter"] = self.condition
+        pieces = [] if self.condition is None else list(filter(self._filters_as_spark, conjuncts(self.condition)))
+        if pieces:
+            options["filter"] = pieces[0] if len(pieces) == 1 else " AND ".join(f"({piece})" for piece in pieces)
         return options
 
-    def _filters_as_spark(self) -> bool:
-        """Whether our reader decides the condition as Spark does: where no value is cast, padded or rounded.
+    def _filters_as_spark(self, text: str) -> bool:
+        """Whether our reader decides a condition as Spark does: where no value is cast, padded or rounded.
 
-        What double quotes and backslashes mean is for settings of the session to say.
+        What backslashes mean, and double quotes, is for settings of the session to say.
         """
-        text = self.condition or ""
         named = named_columns(Named.by(text), self.table.schema.field_names)
         if (
             named is None
-            or '"' in text
+            or ('"' in text and ('""' in text or double_quotes_name(self.spark)))
             or "\\" in text
             or not all(isinstance(self.table.schema.field(name).type, _PLAIN) for name in named)
         ):

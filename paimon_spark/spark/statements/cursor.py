@@ -383,6 +383,26 @@ def read_statement(text: str | Cursor, grammar: Callable[[Cursor], _Statement | 
         return None
 
 
+def conjuncts(condition: str) -> list[str]:
+    """Return conditions that are all true where a condition is; the condition itself where it has no AND."""
+    tokens = tokenize(condition) or []
+    outside = list(_outside(tokens))
+    if any(tokens[at].is_word("OR", "CASE", *QUERY_WORDS) for at in outside):
+        return [condition]
+    ends: list[int] = []
+    ranges = 0
+    for at in outside:
+        if tokens[at].is_word("BETWEEN"):
+            ranges += 1
+        elif tokens[at].is_word("AND") and ranges:
+            ranges -= 1
+        elif tokens[at].is_word("AND"):
+            ends.append(at)
+    pieces = zip([0, *(at + 1 for at in ends)], [*ends, len(tokens)], strict=True)
+    found = [condition[tokens[first].start : tokens[end - 1].end] for first, end in pieces if first < end]
+    return found if len(found) == len(ends) + 1 > 1 else [condition]
+
+
 def split_name(text: str) -> tuple[str, ...]:
     """Return the parts of a table's name given as text: at dots, except between backquotes; a path is one part."""
     if "/" in text and "`" not in text:

@@ -222,3 +222,17 @@ def with_aliases(expression: str, relations: Sequence[Relation]) -> str:
     for start, end, alias in sorted(replaced_qualifiers(outer, relations), reverse=True):
         expression = expression[: start - len(_SELECT)] + alias + expression[end - len(_SELECT) :]
     return expression
+
+
+def without_qualifiers(expression: str, relation: Relation) -> str:
+    """Return an expression over one relation whose columns are named without it; subqueries stay as they are."""
+    try:
+        columns = read_query(_SELECT + expression).columns
+    except NotUnderstoodError:
+        return expression
+    for column in sorted(columns, key=lambda one: one.spans[0], reverse=True):
+        _, length = qualifiers_length(column.names, [relation], is_star=column.is_star)
+        if len(column.scopes) == 1 and 0 < length < len(column.names):
+            start, end = column.spans[0][0], column.spans[length][0]
+            expression = expression[: start - len(_SELECT)] + expression[end - len(_SELECT) :]
+    return expression

@@ -31,7 +31,7 @@ from paimon_spark.spark.sql.warehouses import (
     table_not_found,
 )
 from paimon_spark.spark.statements.cursor import QUERY_WORDS, Cursor, Kind
-from paimon_spark.spark.statements.expressions import Named, Relation, path_without_qualifiers
+from paimon_spark.spark.statements.expressions import Named, Relation, path_without_qualifiers, without_qualifiers
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.paimon_table import save_rows
 from paimon_spark.spark.text.catalog_objects import view_named
@@ -209,7 +209,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         marking=lambda rows: _query_of(context, rows, parts, f"{ctes}{_marked(alias, condition)}"),
         filtering=None if condition is None else lambda rows: _query_of(context, rows, parts, narrowing),
         named=Named.by(condition),
-        condition=condition,
+        condition=_unqualified(condition, table, parts),
     )
     with counting() as reported:
         delete(table, matched)
@@ -252,7 +252,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         filtering=None,
         named=Named.by(condition, *values.values()),
         values=assigned_values(new, table.schema.field_names),
-        condition=condition,
+        condition=_unqualified(condition, table, parts),
     )
     with counting() as reported:
         update(table, matched.values, matched)
@@ -301,6 +301,11 @@ def _condition(cursor: Cursor) -> str | None:
         cursor.fail("a condition is expected")
     refuse_nondeterministic(condition.source())
     return condition.source()
+
+
+def _unqualified(condition: str | None, table: FileStoreTable, parts: tuple[str, ...]) -> str | None:
+    own = Relation(parts, lambda: table.schema.field_names, parts[-1])
+    return None if condition is None else without_qualifiers(condition, own)
 
 
 def assignment(piece: Cursor, table: FileStoreTable, parts: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
