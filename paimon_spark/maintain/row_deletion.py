@@ -93,8 +93,8 @@ def _deleted_files(
     table: FileStoreTable, snapshot_id: int, deleted: Sequence[DeletedPositions]
 ) -> dict[str, ManifestEntry]:
     names = {path.rpartition("/")[2] for path, _ in deleted}
-    live = table.manifests.live_entries(table.snapshots.get(snapshot_id))
-    entries = {entry.file.file_name: entry for entry in live if entry.file.file_name in names}
+    live = table.manifests.live_entries(table.snapshots.get(snapshot_id), names=names)
+    entries = {entry.file.file_name: entry for entry in live}
     missing = names - entries.keys()
     if missing:
         raise CommitConflictError(f"Snapshot {snapshot_id} of table {table.path} has no file {min(missing)}.")
@@ -134,8 +134,8 @@ def rows_of_files(table: FileStoreTable, snapshot: Snapshot, deleted: Sequence[D
     parts: dict[str, list[bytes]] = {}
     for path, packed in deleted:
         parts.setdefault(path.rpartition("/")[2], []).append(packed)
-    live = table.manifests.live_entries(snapshot)
-    entries = {entry.file.file_name: entry for entry in live if entry.file.file_name in parts}
+    live = table.manifests.live_entries(snapshot, names=parts)
+    entries = {entry.file.file_name: entry for entry in live}
     missing = parts.keys() - entries.keys()
     if missing:
         raise CommitConflictError(f"Snapshot {snapshot.id} of table {table.path} has no file {min(missing)}.")

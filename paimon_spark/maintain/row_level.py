@@ -211,10 +211,9 @@ def replaced_files(table: FileStoreTable, snapshot: int, files: Sequence[str]) -
     """
     names = {file.rsplit("/", 1)[-1] for file in files}
     found: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
-    for entry in table.manifests.live_entries(table.snapshots.get(snapshot)):
-        if entry.file.file_name in names:
-            found.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
-            names.remove(entry.file.file_name)
+    for entry in table.manifests.live_entries(table.snapshots.get(snapshot), names=names):
+        found.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
+        names.remove(entry.file.file_name)
     if names:
         raise CommitConflictError(f"Snapshot {snapshot} of table {table.path} has no file {min(names)}.")
     return [CommitMessage(*location, new_files=(), deleted_files=tuple(gone)) for location, gone in found.items()]

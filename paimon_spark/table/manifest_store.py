@@ -186,6 +186,7 @@ class ManifestStore:
         *,
         partitions: Collection[bytes] | None = None,
         predicate: Predicate | None = None,
+        names: Collection[str] | None = None,
     ) -> list[ManifestEntry]:
         """Return the ADD entry of every file that lives in ``snapshot``, in the order of the manifests.
 
@@ -193,6 +194,7 @@ class ManifestStore:
             snapshot: None gives no files.
             partitions: only files of these partitions (partition bytes).
             predicate: only files of partitions for which this predicate over the partition columns is true.
+            names: only files of these names.
 
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
@@ -202,6 +204,8 @@ class ManifestStore:
         found = self.live_columns(snapshot, predicate=predicate)
         if partitions is not None:
             found = found.filter(np.array([partition in partitions for partition in found.partitions], dtype=bool))
+        if names is not None:
+            found = found.filter(np.array([name in names for name in found.file_names], dtype=bool))
         return list(found)
 
     def prune_manifests(
