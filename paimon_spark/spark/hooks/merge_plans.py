@@ -199,13 +199,22 @@ class AnalyzedMerge(MergeStatement):
     @cached_property
     def _read_ids(self) -> set[str]:
         """The ids of the columns that conditions and values of clauses name."""
+        return set[str]().union(*map(self._named, self._expressions))
+
+    @property
+    def _expressions(self) -> list[JavaObject]:
+        """The conditions and values of all clauses."""
         actions = [action for actions in self._clauses for action in actions]
         values = [value for action in actions for value in action.values.values()]
-        conditions = [action.condition for action in actions if action.condition is not None]
-        return set[str]().union(*(self._named(expression) for expression in (*values, *conditions)))
+        return [*values, *(action.condition for action in actions if action.condition is not None)]
 
     def _joins_itself(self) -> bool:
-        """Whether what clauses read of the source comes through Arrow as it is."""
+        """Whether what clauses read of the source comes through Arrow as it is, and no clause has a subquery.
+
+        A subquery names columns of the rows around it, which have other names there.
+        """
+        if any(map(compat.SUBQUERY_EXPRESSION.of(self.target.gateway).hasSubquery, self._expressions)):
+            return False
         return all(comes_through_arrow(python_type(column.dataType())) for column in self._read_of(self._source()))
 
     def _read_of(self, source: JavaObject) -> list[JavaObject]:

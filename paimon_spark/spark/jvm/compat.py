@@ -148,7 +148,6 @@ JOB_CONTEXT = SparkClass(
 PLANNING_TRACKER = SparkClass(f"{_SQL}.catalyst.QueryPlanningTracker", methods=("get",))
 LISTENER = SparkClass("org.apache.spark.scheduler.SparkListener", methods=("onOtherEvent",), constructors=(0,))
 EXECUTION_END = SparkClass(f"{_SQL}.execution.ui.SparkListenerSQLExecutionEnd", methods=("executionId",))
-TREE_PATTERN = SparkClass(f"{_SQL}.catalyst.trees.TreePattern", methods=("PYTHON_UDF",))
 SOURCE_BUILDERS = SparkField(DATA_SOURCE_MANAGER.name, ("runtimeDataSourceBuilders",))
 COMMAND_EXECUTION_MODE = SparkClass(f"{_SQL}.execution.CommandExecutionMode", methods=("SKIP",))
 CATALOGS = SparkField(
@@ -213,8 +212,10 @@ UNION_OF_FILTERS = SparkClass(
 )
 SCALAR_SUBQUERY = SparkClass(f"{_EXPRESSIONS}.ScalarSubquery", methods=("plan", "withNewPlan"))
 SUBQUERY = SparkClass(f"{_PLANS}.Subquery")
-SUBQUERY_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.SubqueryExpression", methods=("plan", "withNewPlan"))
-TREE_PATTERN = SparkClass(f"{_SQL}.catalyst.trees.TreePattern", methods=("PLAN_EXPRESSION",), is_object=True)
+SUBQUERY_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.SubqueryExpression", methods=("hasSubquery", "plan", "withNewPlan"))
+TREE_PATTERN = SparkClass(
+    f"{_SQL}.catalyst.trees.TreePattern", methods=("PLAN_EXPRESSION", "PYTHON_UDF"), is_object=True
+)
 MERGED_SUBQUERIES = SparkClass(f"{_SQL}.catalyst.optimizer.MergeScalarSubqueries", methods=("apply",), is_object=True)
 REWRITTEN_DISTINCTS = SparkClass(
     f"{_SQL}.catalyst.optimizer.RewriteDistinctAggregates", methods=("apply",), is_object=True
@@ -240,7 +241,6 @@ ASSIGNMENT = SparkClass(f"{_PLANS}.Assignment", constructors=(2,))
 UPDATE_ACTION = SparkClass(f"{_PLANS}.UpdateAction", constructors=(2, 3))
 INSERT_ACTION = SparkClass(f"{_PLANS}.InsertAction", constructors=(2,))
 MERGE_ACTION = SparkClass(f"{_PLANS}.MergeAction", methods=("condition",))
-SUBQUERY_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.SubqueryExpression", methods=("plan", "withNewPlan"))
 EXPRESSION_UTILS = SparkClass(f"{_SQL}.classic.ExpressionUtils", methods=("column",))
 ANALYSIS_CHECKS = SparkClass(f"{_PLANS}.AnalysisHelper", methods=("allowInvokingTransformsInAnalyzer",), is_object=True)
 CATALOG_TABLE = SparkClass(f"{_SQL}.catalyst.catalog.CatalogTable", methods=("productElementName",))
