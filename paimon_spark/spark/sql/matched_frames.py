@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -17,7 +18,7 @@ from paimon_spark.spark.columns.types import padded, stored, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import numbered
 from paimon_spark.spark.jobs.located_rows import HIT
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
-from paimon_spark.spark.session.session_settings import activate, double_quotes_name, settings_of
+from paimon_spark.spark.session.session_settings import SessionSettings, activate, double_quotes_name, settings_of
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spark.sql.store_assignment import assigned
@@ -150,6 +151,10 @@ class FrameRows(MatchedRows):
             options["filter"] = pieces[0] if len(pieces) == 1 else " AND ".join(f"({piece})" for piece in pieces)
         return options
 
+    @cached_property
+    def _settings(self) -> SessionSettings:
+        return settings_of(self.spark)
+
     def _filters_as_spark(self, text: str) -> bool:
         """Whether our reader decides a condition as Spark does: where no value is cast, padded or rounded.
 
@@ -164,7 +169,7 @@ class FrameRows(MatchedRows):
         ):
             return False
         try:
-            row_condition(text, self.table.schema, settings_of(self.spark))
+            row_condition(text, self.table.schema, self._settings)
         except (PaimonError, ValueError):
             return False
         return True

@@ -214,25 +214,28 @@ def replaced_qualifiers(
 
 def with_aliases(expression: str, relations: Sequence[Relation]) -> str:
     """Return an expression with the aliases of relations in place of their whole names; subqueries stay as they are."""
+    return _replaced(expression, lambda columns: replaced_qualifiers(columns, relations))
+
+
+def without_qualifiers(expression: str, relation: Relation) -> str:
+    """Return an expression over one relation whose columns are named without it; subqueries stay as they are."""
+
+    def removed(columns: Iterable[QualifiedColumn]) -> Iterator[tuple[int, int, str]]:
+        for column in columns:
+            _, length = qualifiers_length(column.names, [relation], is_star=column.is_star)
+            if 0 < length < len(column.names):
+                yield column.spans[0][0], column.spans[length][0], ""
+
+    return _replaced(expression, removed)
+
+
+def _replaced(expression: str, changes: Callable[[Iterable[QualifiedColumn]], Iterator[tuple[int, int, str]]]) -> str:
+    """Return an expression with changes of its columns outside of subqueries; as it is where it is not understood."""
     try:
         columns = read_query(_SELECT + expression).columns
     except NotUnderstoodError:
         return expression
     outer = [column for column in columns if len(column.scopes) == 1]
-    for start, end, alias in sorted(replaced_qualifiers(outer, relations), reverse=True):
-        expression = expression[: start - len(_SELECT)] + alias + expression[end - len(_SELECT) :]
-    return expression
-
-
-def without_qualifiers(expression: str, relation: Relation) -> str:
-    """Return an expression over one relation whose columns are named without it; subqueries stay as they are."""
-    try:
-        columns = read_query(_SELECT + expression).columns
-    except NotUnderstoodError:
-        return expression
-    for column in sorted(columns, key=lambda one: one.spans[0], reverse=True):
-        _, length = qualifiers_length(column.names, [relation], is_star=column.is_star)
-        if len(column.scopes) == 1 and 0 < length < len(column.names):
-            start, end = column.spans[0][0], column.spans[length][0]
-            expression = expression[: start - len(_SELECT)] + expression[end - len(_SELECT) :]
+    for start, end, text in sorted(changes(outer), reverse=True):
+        expression = expression[: start - len(_SELECT)] + text + expression[end - len(_SELECT) :]
     return expression
