@@ -25,7 +25,7 @@ from paimon_spark.merge.sort import packed_normalized_keys, sort_order, whole_co
 from paimon_spark.merge.stream import aligned_batches, block_bytes
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.postponed_read import PostponedSplit, merges_postponed, read_postponed
-from paimon_spark.read.pruning import column_bounds
+from paimon_spark.read.pruning import bucket_groups, column_bounds
 from paimon_spark.read.sections import anchor_mask, has_one_row_per_key, is_unmerged, sections_with_runs
 from paimon_spark.read.split_generator import generate_splits, reads_all_files, scan_files
 from paimon_spark.read.split_read import partition_constants, read_split
@@ -200,7 +200,8 @@ def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColum
     """Return whether each row of each file is a row of the table."""
     if any(count != 0 for count in files.file_values("_DELETE_ROW_COUNT")):
         return False
-    return all(is_unmerged(table, split) for split in generate_splits(table, snapshot.id, files))
+    several = [position for group in bucket_groups(files) if len(group) > 1 for position in group]
+    return all(is_unmerged(table, split) for split in generate_splits(table, snapshot.id, files.take(several)))
 
 
 def _bounded_columns(table: FileStoreTable, wanted: Aggregation) -> list[str]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.spec.table_kind import TableKind
     from paimon_spark.table.manifest_store import FileFilter
     from paimon_spark.table.table import FileStoreTable
 
@@ -227,11 +228,7 @@ def generate_splits(
     """
     numbers = files.buckets
     groups = [g for g in bucket_groups(files) if numbers[g[0]] != POSTPONE_BUCKET]
-    target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
-    count_blobs = counts_blobs(table.options)
-    sizes = _weighed(files, count_blobs=count_blobs)
-    share = fair_share(sizes, target, cost, parallelism) if parallelism > 1 else target
-    sizing = _Sizing(target, share, 0 if whole_files else max(share, _LEAST_SLICE_BYTES))
+    cutter = _Cutter.of(table, files, parallelism, whole_files=whole_files)
 
     def splits_of(some: Sequence[list[int]]) -> Iterator[DataSplit]:
         these = files.take(list(chain.from_iterable(some)))
@@ -240,10 +237,10 @@ def generate_splits(
         partitions, buckets, totals = these.partitions, these.buckets.tolist(), these.total_buckets.tolist()
         first = 0
         for group in some:
-            head = (snapshot_id, partitions[first], buckets[first], totals[first])
-            bins = _bins(table, made, slice(first, first + len(group)), ranks, sizing, count_blobs=count_blobs)
-            for files_, raw in bins:
-                yield DataSplit(*head, _slim(files_, raw and not keeps_keys), raw)
+            partition, bucket, total = partitions[first], buckets[first], totals[first]
+            for files_, raw in cutter.bins(made, slice(first, first + len(group)), ranks):
+                slim = _slim(files_, raw and not keeps_keys)
+                yield DataSplit(snapshot_id, partition, bucket, total, slim, raw)
             first += len(group)
 
     at_once = _FILES_AT_ONCE if limit is None else _FIRST_FILES
@@ -255,42 +252,63 @@ def generate_splits(
     return list(chain.from_iterable(map(_packed, _blocks_of(splits))))
 
 
-def _bins(
-    table: FileStoreTable,
-    made: Sequence[SplitFile],
-    at: slice,
-    ranks: _LazyRanks,
-    sizing: _Sizing,
-    *,
-    count_blobs: bool,
-) -> list[tuple[Sequence[SplitFile], bool]]:
-    """Return the files of each split of one bucket, and whether they are read without merging."""
-    bucket, cost = made[at], table.options.split_open_file_cost_bytes
-    if table.schema.kind.has_data_evolution:
-        return _data_evolution_bins(bucket, sizing.share, cost, count_blobs=count_blobs)
-    if not table.schema.kind.is_keyed:
-        ordered = sorted(bucket, key=lambda file: file.min_seq)
-        most = min(sizing.target, sizing.slice or sizing.target)
-        return [(files, True) for files in _sliced_bins(ordered, most, sizing.share, cost)]
-    if is_raw_bucket(bucket, one_row_per_key=table.options.one_row_per_key_above_level_0):
-        return [(files, True) for files in _sliced_bins(bucket, sizing.slice, sizing.share, cost)]
-    low, high = ranks.found
-    sections = sections_of(bucket, low[at], high[at])
-    packed = pack_ordered(sections, lambda s: max(sum(f.size for f in s), cost), sizing.target)
-    flat = [list(chain.from_iterable(sections_here)) for sections_here in packed]
-    return [(files, len(files) == 1 and has_no_deletes(files[0])) for files in flat]
-
-
 @dataclass(frozen=True, slots=True)
-class _Sizing:
-    """How large splits become, in bytes."""
+class _Cutter:
+    """How the files of each bucket are cut into splits. The options are asked once for all buckets."""
 
+    kind: TableKind
+    one_row_per_key: bool
+    """Above level 0; see `is_raw_bucket`."""
+    count_blobs: bool
+    cost: int
+    """The least weight of a file."""
     target: int
-    """At most, of files that are merged."""
+    """The most bytes of files that are merged."""
     share: int
-    """At most, of files that are not."""
-    slice: int
+    """The most bytes of files that are not."""
+    slice_bytes: int
     """Files that are not merged, and are larger, are cut to give every task work; 0 for none."""
+
+    @classmethod
+    def of(cls, table: FileStoreTable, files: ManifestColumns, parallelism: int, *, whole_files: bool) -> _Cutter:
+        """Ask the options; the arguments are those of `generate_splits`."""
+        options = table.options
+        target, cost = options.split_target_size_bytes, options.split_open_file_cost_bytes
+        count_blobs = counts_blobs(options)
+        share = target
+        if parallelism > 1:
+            share = fair_share(_weighed(files, count_blobs=count_blobs), target, cost, parallelism)
+        slice_bytes = 0 if whole_files else max(share, _LEAST_SLICE_BYTES)
+        once = options.one_row_per_key_above_level_0
+        return cls(table.schema.kind, once, count_blobs, cost, target, share, slice_bytes)
+
+    def bins(self, made: Sequence[SplitFile], at: slice, ranks: _LazyRanks) -> list[tuple[Sequence[SplitFile], bool]]:
+        """Return the files of each split of one bucket, and whether they are read without merging."""
+        bucket, is_keyed = made[at], self.kind.is_keyed
+        if len(bucket) == 1 and self._is_whole(bucket[0]):
+            return [(bucket, not is_keyed or has_no_deletes(bucket[0]))]
+        if self.kind.has_data_evolution:
+            return _data_evolution_bins(bucket, self.share, self.cost, count_blobs=self.count_blobs)
+        if not is_keyed:
+            ordered = sorted(bucket, key=lambda file: file.min_seq)
+            return [(files, True) for files in _sliced_bins(ordered, self._most, self.share, self.cost)]
+        if is_raw_bucket(bucket, one_row_per_key=self.one_row_per_key):
+            return [(files, True) for files in _sliced_bins(bucket, self.slice_bytes, self.share, self.cost)]
+        low, high = ranks.found
+        sections = sections_of(bucket, low[at], high[at])
+        packed = pack_ordered(sections, lambda s: max(sum(f.size for f in s), self.cost), self.target)
+        flat = [list(chain.from_iterable(sections_here)) for sections_here in packed]
+        return [(files, len(files) == 1 and has_no_deletes(files[0])) for files in flat]
+
+    def _is_whole(self, file: SplitFile) -> bool:
+        if self.kind.has_data_evolution:
+            return file.first_row_id is not None
+        return file.size <= self._most
+
+    @property
+    def _most(self) -> int:
+        """Files that are not merged are cut if they are larger; of tables with keys maybe."""
+        return min(self.target, self.slice_bytes or self.target)
 
 
 @dataclass
@@ -354,8 +372,6 @@ def _slim(files: Sequence[SplitFile], without_keys: bool) -> tuple[SplitFile, ..
 
 def _sliced_bins(files: Sequence[SplitFile], target: int, share: int, cost: int) -> list[list[SplitFile]]:
     """Pack files in their order; Parquet files larger than `target`, if that is not 0, are cut into slices."""
-    if len(files) == 1 and (target <= 0 or files[0].size <= target):
-        return [list(files)]
     pieces = [piece for file in files for piece in _sliced(file, target)]
     return pack_ordered(pieces, lambda file: max(file.share(file.size), cost), share)
 

@@ -5,12 +5,14 @@ Equals Java's ``FileStorePathFactory.bucketPath`` and ``DataFilePathFactory.toPa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import add
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.binary_row import deserialize_row
+from paimon_spark.spec.binary_row_decoder import decode_rows
+from paimon_spark.spec.data_types import BigIntType, CharType, IntType, SmallIntType, TinyIntType, VarCharType
 from paimon_spark.spec.file_names import (
     bucket_name,
     check_file_name,
@@ -19,16 +21,21 @@ from paimon_spark.spec.file_names import (
     external_roots,
     plain_path,
 )
-from paimon_spark.spec.java_text import partition_path
+from paimon_spark.spec.java_text import escape_path_name, partition_path
 from paimon_spark.storage.store_options import FSSPEC_SCHEME, redact, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    import pyarrow as pa
+
     from paimon_spark.spec.data_types import DataType
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.schema import TableSchema
+
+_WHOLE_NUMBERS = (TinyIntType, SmallIntType, IntType, BigIntType)
+_TEXTS = (CharType, VarCharType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,24 @@ class DataLayout:
     def partition_path(self, partition: bytes) -> str:
         """Return ``k=v/k2=v2`` (no slash at either end) of partition bytes; empty when not partitioned."""
         return self.path_of_values(self.partition_values(partition))
+
+    def partition_paths(self, partitions: Sequence[bytes]) -> list[str]:
+        """Return `partition_path` of each of many partitions; of whole numbers and texts column by column."""
+        types = self.partition_types
+        if not types or not all(isinstance(data_type, (*_WHOLE_NUMBERS, *_TEXTS)) for data_type in types):
+            return list(map(self.partition_path, partitions))
+        columns = decode_rows(partitions, types, serialized=True)
+        directories = map(self._directories, self.partition_keys, types, columns)
+        return list(map("/".join, zip(*directories, strict=True)))
+
+    def _directories(self, name: str, data_type: DataType, column: pa.Array) -> list[str]:
+        values = column.to_pylist()
+        if isinstance(data_type, _WHOLE_NUMBERS) and not column.null_count:
+            head = f"{escape_path_name(name)}="
+            return [f"{head}{value}" for value in values]
+        one = replace(self, partition_keys=(name,), partition_types=(data_type,))
+        known = {value: one.path_of_values((value,)) for value in dict.fromkeys(values)}
+        return list(map(known.__getitem__, values))
 
     def path_of_values(self, values: Sequence[Any]) -> str:
         """Return ``k=v/k2=v2`` of partition values; empty when not partitioned."""
@@ -122,7 +147,8 @@ class DataLayout:
             UnsupportedError: an external path is in another store.
         """
         partitions, buckets = files.partitions, files.buckets.tolist()
-        paths = {partition: self.partition_path(partition) for partition in dict.fromkeys(partitions)}
+        known = list(dict.fromkeys(partitions))
+        paths = dict(zip(known, self.partition_paths(known), strict=True))
         directories = {
             (partition, bucket): self.bucket_dir(root, paths[partition], bucket) + "/"
             for partition, bucket in dict.fromkeys(zip(partitions, buckets, strict=True))

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark import PaimonTable, sql
+from paimon_spark.read import snapshot_reader
 from paimon_spark.spark.catalog import driver_read
 from paimon_spark.spark.session import rows_at_hand
 
@@ -95,3 +96,18 @@ def test_many_partitions_cost_no_more_calls(
         counts[partitions] = shown, calls("DELETE FROM many WHERE length(p) > 50")[0]
     assert counts[90][0] - counts[3][0] < 20
     assert counts[90][1] - counts[3][1] < 20
+
+
+@pytest.mark.parametrize("keys", ["'bucket' = '-1'", "'primary-key' = 'k, p', 'bucket' = '1'"], ids=["append", "keyed"])
+def test_sizes_that_are_shown_need_no_splits(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, keys: str) -> None:
+    spark.sql("DROP TABLE IF EXISTS sized")
+    spark.sql(f"CREATE TABLE sized (k INT, p INT) PARTITIONED BY (p) TBLPROPERTIES ({keys})")
+    spark.sql("INSERT INTO sized SELECT id, id % 7 FROM range(70)")
+
+    def refused(*_: object, **__: object) -> object:
+        raise AssertionError
+
+    monkeypatch.setattr(snapshot_reader, "generate_splits", refused)
+    shown = {row.col_name: row.data_type for row in spark.sql("DESCRIBE EXTENDED sized").collect()}
+    assert shown["Statistics"] == f"{70 * 16} bytes, 70 rows"
+    assert spark.sql("SELECT count(DISTINCT p), max(p), count(*) FROM sized").head() == (7, 6, 70)

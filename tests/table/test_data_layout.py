@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.split_read import read_split
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.manifest import FileKind, ManifestEntry, entry_record
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.table.data_layout import DataLayout
@@ -38,6 +42,24 @@ def test_directories_follow_the_options() -> None:
     assert plain.bucket_dir("/t", "", -2) == "/t/bucket-postpone"
     assert DataLayout(data_directory="data").bucket_dir("/t", "a=1", 0) == "/t/data/a=1/bucket-0"
     assert plain.partition_path(bytes(12)) == ""
+
+
+_TYPES = (t.IntType(), t.VarCharType(20), t.BigIntType(), t.CharType(3), t.DateType())
+_VALUES = (
+    st.integers(-(2**31), 2**31 - 1),
+    st.text(max_size=8),
+    st.integers(-(2**63), 2**63 - 1),
+    st.sampled_from(["a", " ", "a/b", "%2F", "é=", ""]),
+    st.dates(),
+)
+
+
+@given(st.lists(st.tuples(*(st.none() | values for values in _VALUES)), max_size=9), st.integers(1, len(_TYPES)))
+def test_paths_of_many_partitions_are_those_of_each(rows: list[tuple[object, ...]], columns: int) -> None:
+    types = _TYPES[:columns]
+    layout = DataLayout(tuple("k/=éz"[:columns]), types, "_ _")
+    partitions = [serialize_row(row[:columns], types) for row in rows]
+    assert layout.partition_paths(partitions) == list(map(layout.partition_path, partitions))
 
 
 def external_table(tmp_path: Path, external: str, options: dict[str, str]) -> tuple[Path, str]:

@@ -72,6 +72,14 @@ def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None
     return aggregate_snapshot(plan.read_table, plan.source, plan.predicate, wanted)
 
 
+def row_count(plan: ScanPlan) -> int | None:
+    """Return how many rows a scan has, where metadata says it; no files are planned for it."""
+    if plan.metadata_predicates or plan.only_partitions is not None or plan.limit is not None:
+        return None
+    found = aggregated_rows(plan, Aggregation((AggregateCall("count"),)))
+    return None if found is None else int(found.rows[0][0])
+
+
 def is_counted_by_tasks(plan: ScanPlan, wanted: Aggregation) -> bool:
     """Return whether tasks can count the rows where metadata does not: of merged splits of a snapshot.
 

@@ -555,8 +555,12 @@ class ScanProxy(BasicScanProxy):
             self.plan = narrowed
 
     def _asked_statistics(self, question: Question) -> Reply:
-        rows = None if self.plan.merges and question.described else self.plan.row_count
-        return Reply(["statistics", rows, self.plan.size_bytes, column_statistics(self.plan)])
+        plan = self.plan
+        counted = pushed_aggregates.row_count(plan) if question.described and not plan.is_planned else None
+        if counted is not None:
+            return Reply(["statistics", counted, plan.size_of(counted), column_statistics(plan)])
+        rows = None if question.described and plan.merges else plan.row_count
+        return Reply(["statistics", rows, plan.size_bytes, column_statistics(plan)])
 
     def _asked_size(self, _question: Question) -> Reply:
         return Reply(["long", self.plan.size_bytes])

@@ -258,7 +258,7 @@ class ScanPlan:
         """What tasks run."""
         return PaimonReader(self.plan, spark_arrow_schema(self.struct), names=self.struct.names, metadata=self.metadata)
 
-    @property
+    @cached_property
     def row_count(self) -> int:
         """Rows of the files, before merging and filters that look at rows."""
         return sum(split.row_count for split in self.plan.splits)
@@ -271,8 +271,12 @@ class ScanPlan:
     @property
     def size_bytes(self) -> int:
         """What Spark should think the rows weigh."""
+        return self.size_of(self.row_count)
+
+    def size_of(self, rows: int) -> int:
+        """What Spark should think so many rows weigh, in bytes."""
         width = sum(default_size(column.dataType) for column in self.struct.fields)
-        return max(1, self.row_count * (8 + width))
+        return max(1, rows * (8 + width))
 
     @property
     def file_names(self) -> list[str]:

@@ -12,7 +12,7 @@ from pyspark.util import PythonEvalType
 from paimon_spark.spark.jobs.progress import job_property, named_jobs
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.session.session_settings import is_connect
-from paimon_spark.spark.source.worker_process import cut_batches
+from paimon_spark.spark.source.worker_process import cut_batches, speed_up_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -24,7 +24,7 @@ MOST_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _BATCH_BYTES: Final = 16 << 20
 
 
-def map_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], schema: StructType) -> DataFrame:
+def map_in_arrow(rows: DataFrame, function: Callable[[_Batches], _Batches], schema: StructType | str) -> DataFrame:
     """Return the rows that a function makes of batches; ``DataFrame.mapInArrow`` would ask for pandas, unused.
 
     Args:
@@ -57,6 +57,7 @@ def collect_in_arrow(
 
 
 def _cut(function: Callable[[_Batches], _Batches], batches: _Batches) -> _Batches:
+    speed_up_worker()
     return cut_batches(function(batches))
 
 

@@ -29,7 +29,6 @@ from paimon_spark.spark.session.pyspark_members import sql_columns
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.table_write import TaskRows, planned
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.packed_rows import TASK
 from paimon_spark.write.plan import WritePlan, plan_write
@@ -92,7 +91,6 @@ def _sample(rows: DataFrame, order: RowOrder) -> pa.Table:
 
 def _sampled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Keep every n-th row of a task, n doubling while there are many. Runs in tasks."""
-    speed_up_worker()
     kept: pa.Table | None = None
     step, seen = 1, 0
     for batch in batches:
@@ -111,7 +109,6 @@ def _sampled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _assigned(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put the location of each row on the curve before its columns. Runs in tasks."""
-    speed_up_worker()
     for batch in batches:
         location = order.keys(pa.Table.from_batches([batch])).column(0).combine_chunks().cast(pa.binary())
         yield pa.RecordBatch.from_arrays([location, *batch.columns], names=[_LOCATION, *batch.schema.names])

@@ -16,7 +16,6 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow, map_in_arrow
 from paimon_spark.spark.jobs.progress import name_of
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.packed_rows import ROWS, TASK, mapping_of, one_binary, pack_rows
 from paimon_spark.write.routing import cut_buckets, most_rows_of_bucket
@@ -107,7 +106,6 @@ def _pack(
     schema: pa.Schema, plan: WritePlan, targets: Sequence[int], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Pack the rows of one task. Runs in tasks."""
-    speed_up_worker()
     named = (batch.rename_columns(schema.names) for batch in batches)
     context = TaskContext.get()
     return pack_rows(plan, batches_from_spark(named, schema), context.partitionId() if context else 0, targets)

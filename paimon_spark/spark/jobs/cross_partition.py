@@ -37,7 +37,6 @@ from paimon_spark.spark.session.pyspark_members import estimated_bytes
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.reader import pack_splits, task_slots
 from paimon_spark.spark.source.table_write import TaskRows, planned
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.cross_partition_update import (
     ORDER,
@@ -171,7 +170,6 @@ def _ordered(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def _task_id() -> int:
-    speed_up_worker()
     context = TaskContext.get()
     return context.partitionId() if context else 0
 
@@ -193,7 +191,6 @@ def _pack_known(
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Pack known keys for their tasks. Runs in tasks."""
-    speed_up_worker()
     fields = location_fields(table.schema)
     for split in splits_of(work, numbers):
         yield from pack_known_keys(table.schema, read_key_locations(table, split, fields), targets)

@@ -42,7 +42,6 @@ from paimon_spark.spark.jobs.progress import change_of, name_of, named_jobs
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_write
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import ReplacedFiles, RowDeletions, planned
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -140,7 +139,6 @@ def _update_task(
     update: ColumnUpdate, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the columns of one task; answer with its message. Runs in tasks."""
-    speed_up_worker()
     schema = data_schema.append(pa.field(ROW_ID.name, pa.int64()))
     named = (batch.rename_columns(schema.names) for batch in batches if batch.num_rows)
     message = update_columns(update, batches_from_spark(named, schema))

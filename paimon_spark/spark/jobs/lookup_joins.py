@@ -25,7 +25,6 @@ from paimon_spark.spark.jobs.keyed_merges import (
     schema_with_kinds,
     steps,
 )
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.write.bucket_assignment import LOCATION
 from paimon_spark.write.task_write import write_batches
 
@@ -107,7 +106,6 @@ class LookupJoin:
 def _in_task(
     joined: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    speed_up_worker()
     yield from joined(batches)
 
 

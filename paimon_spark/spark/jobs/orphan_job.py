@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from paimon_spark.maintain.files.orphan_files import (
     unneeded_blob_files,
 )
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files as remove_orphan_files_here
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spec.manifest import RecordedFile
 
 if TYPE_CHECKING:
@@ -47,11 +47,6 @@ _MOST_TASKS = 200
 _LEAST_DELETES = 1_000
 """Old files for each task that deletes: fewer are not worth a task."""
 _MANIFEST = "name string, size long, added long, deleted long"
-
-
-def can_distribute() -> bool:
-    """Whether Spark can run ``mapInArrow``, which asks for pandas (unused)."""
-    return find_spec("pandas") is not None
 
 
 def remove_orphan_files_distributed(
@@ -82,15 +77,19 @@ def remove_orphan_files_distributed(
     stray = stray_files(table, before)
     buckets = bucket_directories(directories)
     blob_files = old_blob_files(table, buckets, before)
-    listed = _column(spark, file_directories(table, directories), tasks).mapInArrow(
-        partial(_list, table, before), "name string, path string, size long"
+    listed = map_in_arrow(
+        _column(spark, file_directories(table, directories), tasks),
+        partial(_list, table, before),
+        "name string, path string, size long",
     )
     candidates = listed.persist()
     try:
         old = candidates.count()  # all is listed before the first mention is read
         named, manifests = named_files(table, live_snapshots(table))
-        references = _rows(spark, list(manifests), _MANIFEST, tasks).mapInArrow(
-            partial(_references, table), "name string, created long, extras array<string>"
+        references = map_in_arrow(
+            _rows(spark, list(manifests), _MANIFEST, tasks),
+            partial(_references, table),
+            "name string, created long, extras array<string>",
         )
         references.persist()
         dead = names_of_deleted(table, _deleted(candidates, references))
@@ -98,7 +97,7 @@ def remove_orphan_files_distributed(
         used = used.join(_column(spark, sorted(dead), tasks).toDF("name"), "name", "left_anti")
         deleting = max(1, min(tasks, old // _LEAST_DELETES))
         orphans = candidates.join(used, "name", "left_anti").repartition(deleting)
-        deleted = orphans.mapInArrow(partial(_delete, table, dry_run), "files long, bytes long")
+        deleted = map_in_arrow(orphans, partial(_delete, table, dry_run), "files long, bytes long")
         counts = deleted.groupBy().sum("files", "bytes").head()
         references.unpersist()
     finally:
@@ -173,7 +172,7 @@ def remove_orphan_files(
     mode: str,
     parallelism: int | None,
 ) -> RemovedFiles:
-    """Delete orphan files on the driver or in tasks; without pandas, which Spark asks for, always on the driver.
+    """Delete orphan files on the driver or in tasks.
 
     Raises:
         OptionError: ``mode`` is none of the two.
@@ -181,7 +180,7 @@ def remove_orphan_files(
     chosen = mode.lower()
     if chosen not in ("local", "distributed"):
         raise OptionError(f"Unknown mode: {mode}. Only 'DISTRIBUTED' and 'LOCAL' are supported.")
-    if chosen == "distributed" and can_distribute():
+    if chosen == "distributed":
         return remove_orphan_files_distributed(
             spark, table, older_than=older_than, dry_run=dry_run, parallelism=parallelism
         )

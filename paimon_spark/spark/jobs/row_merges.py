@@ -38,7 +38,6 @@ from paimon_spark.spark.jobs.progress import change_of
 from paimon_spark.spark.jobs.write_tasks import filled_batches
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import RowDeletions, TableWrite, planned
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import ROW_ID, VALUE_KIND, RowKind
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -169,7 +168,6 @@ def _merge_task(
     writes: Sequence[TableWrite], columns: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task; answer with its commit messages and the locations of old rows. Runs in tasks."""
-    speed_up_worker()
     filled = filled_batches(batches)
     if filled is None:
         return

@@ -49,7 +49,6 @@ from paimon_spark.spark.jobs.compact_job import (
     shared_out,
 )
 from paimon_spark.spark.jobs.progress import name_of, shown_progress
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.sql_text import NamePatterns
 from paimon_spark.write.packed_rows import packed_streams
@@ -168,7 +167,6 @@ def _send(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Read some files and send the rows of each range to its task. Runs in tasks."""
-    speed_up_worker()
     try:
         for unit, number in (
             location for batch in batches for at in batch.column(0).to_pylist() for location in work[at]
@@ -191,7 +189,6 @@ def _write(
     table: FileStoreTable, rewrites: Sequence[SortedRewrite], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the ranges that came to a task, unit by unit. Runs in tasks."""
-    speed_up_worker()
     for unit, values in groupby(_received(batches), key=lambda value: value[0]):
         try:
             if unit == _FAILED:

@@ -16,7 +16,6 @@ from paimon_spark.spark.jobs.arrow_functions import collect_in_arrow
 from paimon_spark.spark.jobs.progress import change_of
 from paimon_spark.spark.session.rows_at_hand import rows_at_hand
 from paimon_spark.spark.source.table_write import TableWrite, WriteTask
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:
@@ -157,7 +156,6 @@ def _has_rows(batch: pa.RecordBatch) -> bool:
 
 def _write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task; answer with its commit message. Runs in tasks."""
-    speed_up_worker()
     filled = filled_batches(batches)
     if filled is None:
         return

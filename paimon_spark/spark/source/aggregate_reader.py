@@ -13,7 +13,6 @@ from paimon_spark.read.aggregate import PartialAggregates, count_split
 from paimon_spark.read.split_read import partition_constants
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader
-from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.arrow_types import to_arrow_type
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ class CountReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """A row for each group of the task's splits. Called in a task."""
-        speed_up_worker()
         found: Counter[tuple[Any, ...]] = Counter()
         splits = partition.splits if isinstance(partition, PaimonPartition) else ()
         for split in splits:

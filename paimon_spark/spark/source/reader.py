@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.read.split import DataSplit
 from paimon_spark.spark.columns.arrow_cast import convert_batches
-from paimon_spark.spark.source.worker_process import cut_batches, speed_up_worker, told_by_worker
+from paimon_spark.spark.source.worker_process import UnpickledInTask, cut_batches, told_by_worker
 
 if TYPE_CHECKING:
     from paimon_spark.read.table_scan import ReadPlan
@@ -37,7 +37,7 @@ class PaimonPartition(InputPartition):
     splits: tuple[DataSplit, ...]
 
 
-class PaimonReader(DataSourceReader):
+class PaimonReader(UnpickledInTask, DataSourceReader):
     """A planned read: made on the driver, pickled once to every task."""
 
     def __init__(
@@ -93,7 +93,6 @@ class PaimonReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in Spark's own Arrow types. Called in a task."""
-        speed_up_worker()
         if not isinstance(partition, PaimonPartition):
             return iter(())  # what Spark makes of an empty list of partitions
         rows = (batch for split in partition.splits for batch in self._rows(split))

@@ -27,7 +27,7 @@ from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.session.session_settings import is_paimon, remember_format, settings_option
 from paimon_spark.spark.source.partition_by import listed_columns
-from paimon_spark.spark.source.worker_process import told_by_worker
+from paimon_spark.spark.source.worker_process import UnpickledInTask, told_by_worker
 from paimon_spark.spark.source.writer import PaimonCommitMessage
 from paimon_spark.storage.file_io import FileIO
 
@@ -45,7 +45,7 @@ _ARROW_WRITER = getattr(datasource, "DataSourceStreamArrowWriter", None)
 """PySpark 4.0 has writers of rows only."""
 
 
-class _StreamWriter:
+class _StreamWriter(UnpickledInTask):
     """A planned micro-batch: pickled to every task and to the commit."""
 
     def __init__(self, write: TableWrite, user: str, schema: StructType) -> None:

@@ -26,7 +26,7 @@ from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.source.reader import PaimonReader, task_slots
 from paimon_spark.spark.source.source_options import match_columns, read_columns, row_condition
-from paimon_spark.spark.source.worker_process import speed_up_worker
+from paimon_spark.spark.source.worker_process import UnpickledInTask
 from paimon_spark.spec.predicate import Leaf, evaluate
 from paimon_spark.spec.sql_text import short_filter_text
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
@@ -54,7 +54,7 @@ class SystemRows(InputPartition):
     data: bytes
 
 
-class SystemTableReader(DataSourceReader):
+class SystemTableReader(UnpickledInTask, DataSourceReader):
     """A planned read of a system table. What it shows is what was there when it was planned."""
 
     def __init__(self, rows: pa.Table, target: pa.Schema) -> None:
@@ -73,7 +73,6 @@ class SystemTableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one piece, in Spark's own Arrow types. Called in a task."""
-        speed_up_worker()
         if not isinstance(partition, SystemRows):
             return iter(())  # what Spark makes of an empty list of partitions
         rows = pa.ipc.open_stream(partition.data)

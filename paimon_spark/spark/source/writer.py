@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.errors import cutting
-from paimon_spark.spark.source.worker_process import told_by_worker
+from paimon_spark.spark.source.worker_process import UnpickledInTask, told_by_worker
 from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class PaimonCommitMessage(WriterCommitMessage):
     task: TaskMessage
 
 
-class PaimonWriter(DataSourceArrowWriter):
+class PaimonWriter(UnpickledInTask, DataSourceArrowWriter):
     """A planned write: made on the driver, pickled to every task and to the commit (which sees no state of tasks)."""
 
     def __init__(self, write: TableWrite) -> None:
