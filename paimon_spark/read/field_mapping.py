@@ -70,7 +70,8 @@ class FieldMapping:
             elif source is None:
                 columns.append(ColumnSource(target, None))
             else:
-                source = replace(source, type=_as_far_as_wanted(source.type, target.type))
+                kind = _as_far_as_wanted(source.type, target.type)
+                source = source if kind is source.type else replace(source, type=kind)
                 same = source.type.with_nullable(True) == target.type.with_nullable(True)
                 columns.append(ColumnSource(target, source, None, same))
         needed = {column.source.id: column.source for column in columns if column.source is not None}

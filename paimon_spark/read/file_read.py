@@ -285,7 +285,8 @@ class FileRead:
 
     def as_query(self) -> FileRead:
         """Return the reader of a query, which may pass over files that cannot be read where its options say so."""
-        return replace(self, passes_over=passed_over(self.table))
+        options = passed_over(self.table)
+        return replace(self, passes_over=options) if options != self.passes_over else self
 
     def for_files(self, files: Iterable[SplitFile], most_bytes: int = FILES_AHEAD_BYTES) -> FileRead:
         """Return a reader that fetches files ahead, where they lie in a store.

@@ -27,6 +27,7 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.split import KeyRangeSplit
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_spark.spec.binary_row import deserialize_row
 from paimon_spark.spec.predicate import (
     Leaf,
     Or,
@@ -42,7 +43,6 @@ from paimon_spark.spec.predicate import (
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, without_retracts
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS
 from paimon_spark.storage.read_ahead import FILES_AHEAD_BYTES, SMALL_FILE_BYTES
-from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.snapshot_identity import snapshot_expiry_errors
 
 if TYPE_CHECKING:
@@ -261,10 +261,10 @@ def partition_scalars(table: FileStoreTable, partition: bytes) -> dict[str, pa.S
     schema = table.schema
     if not schema.partition_keys:
         return {}
-    values = DataLayout.of(schema).partition_values(partition)
-    types = [to_arrow_type(schema.field(name).type) for name in schema.partition_keys]
+    types = [schema.field(name).type for name in schema.partition_keys]
+    values = deserialize_row(partition, types)
     return {
-        name: pa.scalar(value, data_type)
+        name: pa.scalar(value, to_arrow_type(data_type))
         for name, value, data_type in zip(schema.partition_keys, values, types, strict=True)
     }
 

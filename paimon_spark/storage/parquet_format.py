@@ -111,6 +111,11 @@ def _at_least(settings: CoreOptions, key: str, least: int) -> int | None:
 
 
 _FIELD_ID: Final = "PARQUET:field_id"
+_TIMES: Final = (t.TimestampType, t.LocalZonedTimestampType)
+_LEAST_CODED_ROWS: Final = 256
+"""To open a file of fewer rows once more, for its dictionaries, takes longer than to decode its texts."""
+_MOST_WIDTH: Final = 16
+"""Bytes of a value in Arrow, without those of a text."""
 _LEAST_AHEAD_BYTES: Final = 1 << 20
 """Bytes of column chunks that are asked for ahead, however small batches are to be."""
 
@@ -134,37 +139,22 @@ class ParquetReader(DataFileReader):
 
     def _read(self, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader)."""
-        file, plan = self._file, ColumnPlan.of(self.schema, wanted.fields, self.path)
         groups = list(range(self.num_row_groups)) if wanted.row_groups is None else list(wanted.row_groups)
-        self._buffer_bytes = stream_buffer(
-            file.metadata, groups, plan.sources, wanted.batch_bytes, remote=self._is_remote
-        )
-        int96 = False
-        if self._int96_columns.intersection(plan.sources):
-            with corrupt_as(self.path, "Parquet"):
-                file = self._file_with_int96_as_bytes()
-                plan, int96 = ColumnPlan.of(file.schema_arrow, wanted.fields, self.path), True
-        texts = {field.name for field in plan.schema if field.type == pa.string()}
-        coded = [] if int96 else dictionary_coded(file.metadata, groups, texts)
-        kept = [name for name in coded if name in wanted.dictionaries]
-        if coded:  # to decode a text by its dictionary afterwards takes half the time of decoding it at once
-            with corrupt_as(self.path, "Parquet"):
-                file = self._with_dictionaries(coded)
-            plan = ColumnPlan.of(file.schema_arrow, wanted.fields, self.path, dictionaries=kept)
-        elif self._buffer_bytes and not int96:
-            with corrupt_as(self.path, "Parquet"):
-                file = self._reopened(metadata=self._file.metadata)
+        file, plan, kept, int96 = self._opened(wanted, groups)
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), wanted.batch_rows)
             return
-        held, leaves = parquet_columns.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, wanted.fields)
-        if leaves != plan.sources:
-            plan = ColumnPlan.of(held, wanted.fields, self.path, dictionaries=kept)
+        held, leaves = file.schema_arrow, plan.sources
+        is_flat = not any(pa.types.is_nested(held.field(name).type) for name in plan.sources)
+        if not is_flat:
+            held, leaves = parquet_columns.narrowed_columns(held, plan.sources, plan.schema, wanted.fields)
+            if leaves != plan.sources:
+                plan = ColumnPlan.of(held, wanted.fields, self.path, dictionaries=kept)
         asked = frozenset() if wanted.predicate is None else predicates.fields(wanted.predicate)
         condition = ColumnPlan.of(held, [field for field in wanted.fields if field.name in asked], self.path)
 
         def whole(some: list[int]) -> Iterator[pa.RecordBatch]:
-            return self._batches(file, some, leaves, wanted)
+            return self._batches(file, some, leaves, wanted, is_flat=is_flat)
 
         with corrupt_as(self.path, "Parquet"):
             if wanted.pages is None or kept or int96:
@@ -180,14 +170,42 @@ class ParquetReader(DataFileReader):
             if result.num_rows:
                 yield result
 
+    def _opened(self, wanted: Wanted, groups: list[int]) -> tuple[pq.ParquetFile, ColumnPlan, list[str], bool]:
+        """The file as the wanted columns are read of it, and how, its dictionaries, and whether INT96 come as bytes."""
+        file, plan = self._file, ColumnPlan.of(self.schema, wanted.fields, self.path)
+        self._buffer_bytes = 0
+        if self.size_bytes > wanted.batch_bytes:
+            most, is_remote = wanted.batch_bytes, self._is_remote
+            self._buffer_bytes = stream_buffer(file.metadata, groups, plan.sources, most, remote=is_remote)
+        int96 = False
+        has_times = any(t.contains_type(field.type, kind) for field in wanted.fields for kind in _TIMES)
+        if has_times and self._int96_columns.intersection(plan.sources):
+            with corrupt_as(self.path, "Parquet"):
+                file = self._file_with_int96_as_bytes()
+                plan, int96 = ColumnPlan.of(file.schema_arrow, wanted.fields, self.path), True
+        texts = {field.name for field in plan.schema if field.type == pa.string()}
+        few = self.num_rows < _LEAST_CODED_ROWS
+        coded = [] if int96 or few or not texts else dictionary_coded(file.metadata, groups, texts)
+        kept = [name for name in coded if name in wanted.dictionaries]
+        if coded:  # to decode a text by its dictionary afterwards takes half the time of decoding it at once
+            with corrupt_as(self.path, "Parquet"):
+                file = self._with_dictionaries(coded)
+            plan = ColumnPlan.of(file.schema_arrow, wanted.fields, self.path, dictionaries=kept)
+        elif self._buffer_bytes and not int96:
+            with corrupt_as(self.path, "Parquet"):
+                file = self._reopened(metadata=self._file.metadata)
+        return file, plan, kept, int96
+
     def _batches(
-        self, file: pq.ParquetFile, groups: list[int], columns: list[str], wanted: Wanted
+        self, file: pq.ParquetFile, groups: list[int], columns: list[str], wanted: Wanted, *, is_flat: bool
     ) -> Iterator[pa.RecordBatch]:
         """Batches with at most so many rows and bytes, by the sizes that the file records."""
         rows, most_bytes, use_threads = wanted.batch_rows, wanted.batch_bytes, wanted.use_threads
         if isinstance(self._source, SizedFile):
             lanes = chunks_in_order(file.metadata, groups, columns, side_by_side=bool(self._buffer_bytes))
             self._source.expect(lanes, max(most_bytes, _LEAST_AHEAD_BYTES), self._buffer_bytes or None)
+        if is_flat and self._most_bytes(groups, len(columns)) <= most_bytes:
+            return file.iter_batches(rows, groups, columns, use_threads=use_threads)  # type: ignore[no-any-return]
         sizes = decoded_bytes(file, groups, columns, most_bytes, self._with_dictionaries)
         counts = [self.row_group_rows[group] for group in groups]
         fitting = [max(1, min(rows, most_bytes * n // max(size, 1))) for size, n in zip(sizes, counts, strict=True)]
@@ -198,6 +216,12 @@ class ParquetReader(DataFileReader):
             for group, count in zip(groups, fitting, strict=True)
         )
         return chain.from_iterable(each)
+
+    def _most_bytes(self, groups: list[int], columns: int) -> int:
+        """More bytes than flat columns of some row groups can take: as if each value held all of the group's bytes."""
+        metadata = self._file.metadata
+        stored: int = sum(metadata.row_group(group).total_byte_size for group in groups)
+        return sum(self.row_group_rows[group] for group in groups) * (_MOST_WIDTH * columns + stored)
 
     def _with_dictionaries(self, leaves: list[str]) -> pq.ParquetFile:
         """The same file with some columns of strings as dictionaries."""

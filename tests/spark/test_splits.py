@@ -3,6 +3,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
+from paimon_spark.options import CoreOptions
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.spark.session import pyspark_members
 from paimon_spark.spark.source import reader
@@ -16,9 +17,9 @@ def split(bucket: int, *sizes: int) -> DataSplit:
     return DataSplit(1, b"", bucket, 4, files, True)
 
 
-def packed(sizes: list[int], *, cores: int) -> list[list[int]]:
+def packed(sizes: list[int], *, cores: int, options: dict[str, str] | None = None) -> list[list[int]]:
     splits = [split(i, size) for i, size in enumerate(sizes)]
-    result = pack_splits(splits, target_bytes=128 * MB, open_file_cost_bytes=4 * MB, cores=cores)
+    result = pack_splits(splits, CoreOptions(options or {}), cores=cores)
     assert [s for group in result for s in group] == splits
     return [[s.files[0].size for s in group] for group in result]
 
@@ -29,6 +30,11 @@ def test_no_splits_make_no_partitions() -> None:
 
 def test_many_tiny_splits_share_few_tasks_but_use_all_cores() -> None:
     assert len(packed([1000] * 2000, cores=2)) == 2000 * 4 // 128 + 1
+    assert [len(packed([1000] * count, cores=2)) for count in (50_000, 400_000)] == [200, 400]
+    assert len(packed([1000] * 50_000, cores=100)) == pytest.approx(800, rel=0.01)
+    assert (
+        len(packed([1000] * 50_000, cores=2, options={"source.split.open-file-cost": "4 mb"})) == 50_000 * 4 // 128 + 1
+    )
     assert [len(group) for group in packed([1000] * 8, cores=2)] == [4, 4]
 
 

@@ -424,12 +424,10 @@ def _is_worth_cutting(scan: ScanPlan) -> bool:
 
 def _packed(scan: ScanPlan, position_filter: PositionFilter | None) -> list[tuple[DataSplit, ...]]:
     """Pack splits into tasks; with a position filter, files that overlap need not come to one."""
-    options = scan.table.options
     splits = scan.plan.splits
     if position_filter is not None:
         splits = tuple(replace(split, files=(file,)) for split in splits for file in split.files)
-    target, cost = options.split_target_size_bytes, options.split_open_file_cost_bytes
-    return pack_splits(splits, target_bytes=target, open_file_cost_bytes=cost)
+    return pack_splits(splits, scan.table.options)
 
 
 def _is_local(path: str) -> bool:

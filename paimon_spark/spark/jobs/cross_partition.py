@@ -62,13 +62,7 @@ if TYPE_CHECKING:
 
 def packed_splits(table: FileStoreTable, splits: Sequence[DataSplit], cores: int) -> list[tuple[DataSplit, ...]]:
     """The splits of each task."""
-    options = table.options
-    return pack_splits(
-        splits,
-        target_bytes=options.split_target_size_bytes,
-        open_file_cost_bytes=options.split_open_file_cost_bytes,
-        cores=cores,
-    )
+    return pack_splits(splits, table.options, cores=cores)
 
 
 def _count_keys(

@@ -20,6 +20,7 @@ from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.source.worker_process import UnpickledInTask, cut_batches, told_by_worker
 
 if TYPE_CHECKING:
+    from paimon_spark.options import CoreOptions
     from paimon_spark.read.table_scan import ReadPlan
 
 MIN_BATCH_ROWS = 65_536
@@ -84,12 +85,7 @@ class PaimonReader(UnpickledInTask, DataSourceReader):
         return self._packed(self._splits)
 
     def _packed(self, splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
-        options = self._table.options
-        return pack_splits(
-            splits,
-            target_bytes=options.split_target_size_bytes,
-            open_file_cost_bytes=options.split_open_file_cost_bytes,
-        )
+        return pack_splits(splits, self._table.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in Spark's own Arrow types. Called in a task."""
@@ -141,27 +137,36 @@ def task_slots() -> int:
 
 
 def pack_splits(
-    splits: Sequence[DataSplit], *, target_bytes: int, open_file_cost_bytes: int, cores: int | None = None
+    splits: Sequence[DataSplit], options: CoreOptions, *, cores: int | None = None
 ) -> list[tuple[DataSplit, ...]]:
-    """Put neighbouring splits together, up to `target_bytes` each, but not so far that cores are left without work.
+    """Put neighbouring splits together, but not so far that cores are left without work.
 
     Args:
         splits: in the order of the plan, which is kept (neighbours are of one partition).
-        target_bytes: `source.split.target-size`.
-        open_file_cost_bytes: `source.split.open-file-cost`, what a file weighs at least.
+        options: `source.split.target-size` is the most bytes of a task, `source.split.open-file-cost` what a file
+            weighs at least; without the latter many small files weigh less, so that a task is worth its start.
         cores: how many tasks can run at once; by default `task_slots`.
     """
-    alone = [(split,) for split in splits]
-    return pack_groups(alone, target_bytes=target_bytes, open_file_cost_bytes=open_file_cost_bytes, cores=cores)
+    return pack_groups([(split,) for split in splits], options, cores=cores)
+
+
+_TASKS_OF_SMALL_FILES = 200
+_TASKS_OF_A_CORE = 8
+_FILES_OF_A_TASK = 1000
 
 
 def pack_groups(
-    groups: Sequence[Sequence[DataSplit]], *, target_bytes: int, open_file_cost_bytes: int, cores: int | None = None
+    groups: Sequence[Sequence[DataSplit]], options: CoreOptions, *, cores: int | None = None
 ) -> list[tuple[DataSplit, ...]]:
     """Put neighbouring groups of splits together; as `pack_splits`, but a group is never torn apart."""
-    weights = [_weight(group, open_file_cost_bytes) for group in groups]
-    share = int(1.05 * sum(weights)) // max(1, cores or task_slots())
-    limit = min(target_bytes, max(open_file_cost_bytes, share))
+    cores = max(1, cores or task_slots())
+    target, cost = options.split_target_size_bytes, options.split_open_file_cost_bytes
+    if not options.is_set("source.split.open-file-cost"):
+        files = sum(len(split.files) for group in groups for split in group)
+        tasks = max(_TASKS_OF_SMALL_FILES, _TASKS_OF_A_CORE * cores, files // _FILES_OF_A_TASK)
+        cost = min(cost, max(1, tasks * target // max(1, files)))
+    weights = [_weight(group, cost) for group in groups]
+    limit = min(target, max(cost, int(1.05 * sum(weights)) // cores))
     packed: list[tuple[DataSplit, ...]] = []
     current: list[DataSplit] = []
     filled = 0

@@ -149,13 +149,8 @@ class PlannedStream:
     def tasks(self, batch: StreamBatch) -> list[tuple[DataSplit, ...]]:
         """The splits of each task of a batch."""
         refuse_merged_splits(self.scan.table, batch.splits, self.metadata)
-        options = self.scan.table.options
-        return pack_groups(
-            by_bucket(batch.splits) if batch.ordered else [(split,) for split in batch.splits],
-            target_bytes=options.split_target_size_bytes,
-            open_file_cost_bytes=options.split_open_file_cost_bytes,
-            cores=task_slots(),
-        )
+        groups = by_bucket(batch.splits) if batch.ordered else [(split,) for split in batch.splits]
+        return pack_groups(groups, self.scan.table.options, cores=task_slots())
 
 
 def stream_table(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
