@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -188,6 +188,29 @@ def _restored_split(*values: Any) -> DataSplit:
     snapshot_id, partition, bucket, total_buckets, raw_convertible, branch, count, columns = values
     restored = tuple(map(SplitFile._make, from_wire(count, columns)))
     return DataSplit(snapshot_id, partition, bucket, total_buckets, restored, raw_convertible, branch)
+
+
+def splits_to_wire(splits: Sequence[DataSplit]) -> tuple[Any, ...]:
+    """Return what the splits of a task pickle: of plain ones columns, which take less than a record for each split."""
+    if len(splits) < 2 or any(type(split) is not DataSplit for split in splits):
+        return tuple(splits)
+    heads = [
+        (s.snapshot_id, s.partition, s.bucket, s.total_buckets, s.raw_convertible, s.branch, len(s.files))
+        for s in splits
+    ]
+    files = [file for split in splits for file in split.files]
+    return to_wire(heads), to_wire(files)
+
+
+def splits_from_wire(wire: tuple[Any, ...]) -> tuple[DataSplit, ...]:
+    """Return the splits of `splits_to_wire`."""
+    if not wire or isinstance(wire[0], DataSplit):
+        return wire
+    heads, files = from_wire(*wire[0]), map(SplitFile._make, from_wire(*wire[1]))
+    return tuple(
+        DataSplit(snapshot_id, partition, bucket, total_buckets, tuple(islice(files, count)), raw, branch)
+        for snapshot_id, partition, bucket, total_buckets, raw, branch, count in heads
+    )
 
 
 @dataclass(frozen=True, slots=True)

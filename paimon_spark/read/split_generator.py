@@ -177,7 +177,7 @@ Positions = npt.NDArray[np.int64]
 _FILES_AT_ONCE = 20_000
 _FIRST_FILES = 500
 """Of a LIMIT: mostly they have rows enough."""
-_MANY_FILES = 20_000
+_MANY_FILES = 100_000
 """Files of a plan, from which on they are packed."""
 _FILES_OF_BLOCK = 4_000
 _MOST_SMALL_SLICES = 16

@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.read import split_generator
-from paimon_spark.read.split import FileBlock, PackedFiles, RowGroups, SplitFile, from_wire, to_wire
+from paimon_spark.read.split import (
+    DataSplit,
+    FileBlock,
+    KeyRangeSplit,
+    PackedFiles,
+    RowGroups,
+    SplitFile,
+    from_wire,
+    splits_from_wire,
+    splits_to_wire,
+    to_wire,
+)
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.table.deletion_vectors import VectorLocation
 from tests.support.plans import plan_of
@@ -57,6 +68,24 @@ def test_what_comes_back_is_what_went_in(files: list[SplitFile]) -> None:
         assert packed == tuple(files[start:]) == tuple(packed)
         assert packed[-1] == files[-1]
         assert packed[1:] == tuple(files[start + 1 :])
+
+
+_PLAIN = st.builds(
+    DataSplit,
+    snapshot_id=st.integers(1, 2),
+    partition=st.binary(max_size=2),
+    bucket=st.integers(-2, 3),
+    total_buckets=st.integers(-1, 4),
+    files=st.lists(_FILES, max_size=3).map(tuple),
+    raw_convertible=st.booleans(),
+    branch=st.none() | st.just("b"),
+)
+_RANGES = st.builds(lambda split: KeyRangeSplit.of(split, split.files, "k", 1, None), _PLAIN)
+
+
+@given(st.lists(_PLAIN, max_size=5) | st.lists(_PLAIN | _RANGES, max_size=3))
+def test_the_splits_of_a_task_come_back_as_they_went_in(splits: list[DataSplit]) -> None:
+    assert splits_from_wire(pickle.loads(pickle.dumps(splits_to_wire(splits)))) == tuple(splits)
 
 
 @pytest.mark.parametrize("block", [150, 200, 1000, 1])

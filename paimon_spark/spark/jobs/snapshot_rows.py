@@ -91,7 +91,7 @@ def table_rows(
 
 
 def _read_rows(spark: SparkSession, reader: PaimonReader, schema: StructType) -> DataFrame:
-    tasks = [pickle.dumps(splits) for splits in reader.packed_splits()]
+    tasks = [pickle.dumps(PaimonPartition(splits)) for splits in reader.packed_splits()]
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     return map_in_arrow(numbers, partial(_read_tasks, reader, tasks), schema)
 
@@ -102,4 +102,4 @@ def _read_tasks(
     """The rows of the splits whose numbers a task gets. Runs in tasks."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from reader.read(PaimonPartition(pickle.loads(tasks[number])))
+            yield from reader.read(pickle.loads(tasks[number]))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.read.metadata_columns import read_with_metadata
-from paimon_spark.read.split import DataSplit
+from paimon_spark.read.split import DataSplit, splits_from_wire, splits_to_wire
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.source.worker_process import UnpickledInTask, cut_batches, told_by_worker
 
@@ -36,6 +36,14 @@ class PaimonPartition(InputPartition):
     """The splits of one task."""
 
     splits: tuple[DataSplit, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the splits together."""
+        return _restored, (splits_to_wire(self.splits),)
+
+
+def _restored(wire: tuple[Any, ...]) -> PaimonPartition:
+    return PaimonPartition(splits_from_wire(wire))
 
 
 class PaimonReader(UnpickledInTask, DataSourceReader):
