@@ -90,6 +90,7 @@ def test_each_task_acknowledges_what_the_jvm_sends(connected: socket.socket) -> 
         assert not connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
         speed_up_worker()
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+    assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert connected.getsockname() is not None  # still open
 
 

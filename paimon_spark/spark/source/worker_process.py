@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from pyspark import TaskContext
 
@@ -30,14 +30,15 @@ def speed_up_worker() -> None:
     PySpark does three things for each task that take longer than a short task itself:
 
     - The JVM sends the function and then the input. With TCP it sends the input only once the function is acknowledged,
-      and the kernel waits 0.04 seconds for data to send the acknowledgement with.
+      and the kernel waits 0.04 seconds for data to send the acknowledgement with. So it is with the end of the output,
+      the other way round.
     - Before the task it calls ``importlib.invalidate_caches``. Until Python 3.12 every ``zipimporter`` then reads the
       directory of its archive again; a worker has about 16 of them for ``pyspark.zip``, which takes 0.1 CPU seconds.
     - After the task it calls ``gc.collect``, which walks what all modules hold: 0.05 CPU seconds.
     """
     if TaskContext.get() is None:
         return
-    _acknowledge()
+    _do_not_wait_for_data()
     if _RELOADS_AT_ONCE:
         _keep_directories_of_archives()
     _keep_modules_from_collector()
@@ -52,20 +53,24 @@ class UnpickledInTask:
         speed_up_worker()
 
 
-_QUICK_ACKNOWLEDGEMENT: int | None = getattr(socket, "TCP_QUICKACK", None)
-"""An option of a socket, of Linux only. The kernel resets it, so each task sets it."""
+_WITHOUT_DELAY: Final = tuple(
+    getattr(socket, name) for name in ("TCP_NODELAY", "TCP_QUICKACK") if hasattr(socket, name)
+)
+"""Options of a socket: data is sent without waiting for more; what comes is acknowledged at once.
+
+The second is of Linux only, and its kernel resets it, so each task sets both.
+"""
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
-def _acknowledge() -> None:
-    """Let the kernel acknowledge at once what local processes have sent; the JVM is one of them."""
-    if _QUICK_ACKNOWLEDGEMENT is None:
-        return
+def _do_not_wait_for_data() -> None:
+    """Let the kernel send and acknowledge at once between this worker and local processes; the JVM is one of them."""
     for descriptor in _local_connections():
         with suppress(OSError):  # it is closed, or something else by now
             connection = socket.socket(fileno=descriptor)
             try:
-                connection.setsockopt(socket.IPPROTO_TCP, _QUICK_ACKNOWLEDGEMENT, 1)
+                for option in _WITHOUT_DELAY:
+                    connection.setsockopt(socket.IPPROTO_TCP, option, 1)
             finally:
                 connection.detach()
 
