@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from paimon_spark import PaimonTable, sql
 from paimon_spark.read import snapshot_reader
@@ -27,6 +28,13 @@ FRONTS: dict[str, Change] = {
         PaimonTable.for_path(spark, path).update({"v": "'new'"}, text.partition(" WHERE ")[2])
         if text.startswith("UPDATE")
         else PaimonTable.for_path(spark, path).delete(text.partition(" WHERE ")[2])
+    ),
+    "column": lambda spark, path, text: (
+        PaimonTable.for_path(spark, path).update(
+            {"v": "'new'"}, (sf.col("p") == 2) & (sf.upper("v") < "W") & sf.col("k").isin(21, 99)
+        )
+        if text.startswith("UPDATE")
+        else PaimonTable.for_path(spark, path).delete((sf.col("p") == 2) & (sf.col("v") != "x") & sf.expr("k = 22"))
     ),
 }
 """Run one statement, given the path of its table."""

@@ -20,9 +20,9 @@ from paimon_spark.spark.jobs.located_rows import HIT
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.session_settings import SessionSettings, activate, double_quotes_name, settings_of
 from paimon_spark.spark.source.source_options import row_condition
+from paimon_spark.spark.sql.column_conditions import condition_parts
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spark.sql.store_assignment import assigned
-from paimon_spark.spark.statements.cursor import conjuncts
 from paimon_spark.spark.statements.expressions import NOTHING_NAMED, Named
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.sql_text import quoted_name
@@ -61,8 +61,8 @@ class FrameRows(MatchedRows):
     """What the condition names, and what an UPDATE's new values do."""
     values: _Tree = field(default_factory=dict)
     """What an UPDATE assigns, as `assigned_values` gives it."""
-    condition: str | None = None
-    """The condition, if it is SQL: files that hold no row for which it is true are not read."""
+    condition: str | Column | None = None
+    """The condition: files that hold no row for which it is true are not read."""
 
     @property
     def matches_all(self) -> bool:
@@ -146,7 +146,8 @@ class FrameRows(MatchedRows):
         if read is not None:
             wanted = {*read, *self.values} or {names[0]}
             options["columns"] = ",".join(quoted_name(name) for name in names if name in wanted)
-        pieces = [] if self.condition is None else list(filter(self._filters_as_spark, conjuncts(self.condition)))
+        parts = [] if self.condition is None else condition_parts(self.condition)
+        pieces = list(filter(self._filters_as_spark, parts))
         if pieces:
             options["filter"] = pieces[0] if len(pieces) == 1 else " AND ".join(f"({piece})" for piece in pieces)
         return options

@@ -388,7 +388,7 @@ class Rows(TablePart):
             filtering=None if where is None else lambda rows: rows.where(where),
             named=Named.by(where, *given),
             values=values,
-            condition=where if isinstance(where, str) else None,
+            condition=where,
         )
 
     def _matching(self, table: FileStoreTable, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
