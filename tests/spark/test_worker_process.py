@@ -1,6 +1,7 @@
 """Workers of Spark's between tasks: what PySpark and the kernel do for each."""
 
 import gc
+import os
 import pickle
 import socket
 import zipfile
@@ -99,6 +100,18 @@ def test_a_connection_that_is_closed_meanwhile_does_no_harm(connected: socket.so
     speed_up_worker()
     connected.close()
     speed_up_worker()
+
+
+@pytest.mark.usefixtures("in_a_task")
+def test_a_connection_still_blocks_where_new_sockets_have_a_timeout(
+    connected: socket.socket,
+) -> None:
+    socket.setdefaulttimeout(5)
+    try:
+        speed_up_worker()
+    finally:
+        socket.setdefaulttimeout(None)
+    assert os.get_blocking(connected.fileno())
 
 
 @pytest.mark.usefixtures("in_a_task")

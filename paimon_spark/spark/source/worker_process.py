@@ -65,6 +65,8 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 def _do_not_wait_for_data() -> None:
     """Let the kernel send and acknowledge at once between this worker and local processes; the JVM is one of them."""
+    if socket.getdefaulttimeout() is not None:
+        return  # a socket object that is made then would let the connection block no more
     for descriptor in _local_connections():
         with suppress(OSError):  # it is closed, or something else by now
             connection = socket.socket(fileno=descriptor)
