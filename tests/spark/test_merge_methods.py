@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from paimon_spark import PaimonTable
 from paimon_spark.errors import DataError, OptionError, SchemaMismatchError, UnsupportedError
 from paimon_spark.spark.sql import merge as core
+from paimon_spark.spark.sql.merge_frames import FrameMerge
+from paimon_spark.spark.table import rows as methods
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -66,6 +68,42 @@ def test_clauses(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     inserting.when_not_matched_insert({"k": "source.k", "n": "source.n"}, condition="source.n > 70").execute()
     assert rows(table) == [(1, "a!", 1), (2, "B", 40), (8, None, 80)]
     assert [row.operation for row in table.snapshots().collect()].count("MERGE") == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by_columns", [True, False], ids=["columns", "sql"])
+def test_columns_are_merged_as_sql_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, by_columns: bool
+) -> None:
+    table = three(spark, tmp_path, kind)
+    ways: list[str] = []
+
+    def noted(merge: FrameMerge, rules: Any) -> None:
+        ways.append(core.strategy_of_frame_merge(merge, rules).way.name)
+        core.run_frame_merge(merge, rules)
+
+    monkeypatch.setattr(methods, "run_frame_merge", noted)
+    given = spark.createDataFrame([(2, "B", 20), (3, "C", 1), (4, "D", 40)], COLUMNS)
+
+    def either(column: Column, text: str) -> Any:
+        return column if by_columns else text
+
+    same = either(col("t.k") == col("s.k"), "t.k = s.k")
+    newer = either((col("t.n") < col("s.n")) & col("s.v").isNotNull(), "t.n < s.n AND s.v IS NOT NULL")
+    added = either(col("t.n") + col("s.n"), "t.n + s.n")
+    begun = table.merge(given, same, alias="t", source_alias="s")
+    begun.when_matched_update({"n": added, "v": either(col("s.v"), "s.v")}, condition=newer).execute()
+    begun.when_matched_update().when_not_matched_insert().execute()
+    assert (
+        ways
+        == {
+            "keyed": ["LOOKUP_JOIN", "UPSERT"],
+            "append": ["FILE_REWRITE", "FILE_REWRITE"],
+            "vectors": ["DELETION_VECTORS", "DELETION_VECTORS"],
+            "tracked": ["FILE_REWRITE", "FILE_REWRITE"],
+        }[kind]
+    )
+    assert rows(table) == [(1, "a", 1), (2, "B", 20), (3, "C", 1), (4, "D", 40)]
 
 
 def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:

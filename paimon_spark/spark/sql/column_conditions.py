@@ -1,4 +1,6 @@
-"""The parts of a condition as SQL, also of one that is a Column: files that hold no row for them are not read.
+"""Conditions and values that are Columns, told as SQL: what is known of texts is known of them, too.
+
+Files that hold no row for a condition are not read; a MERGE by a key is one, however its condition is written.
 
 Sessions of Connect have the expression of a Column in Python; of a classic one the JVM has it (``ColumnNode``), which
 takes a few calls for each part.
@@ -31,9 +33,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """A column of no DataFrame in particular."""
+    """A column of no DataFrame in particular, by its name or the parts of it."""
 
-    name: str
+    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,7 @@ def _of_node(node: Any, parts: Iterator[int]) -> Expression:
     if kind == "UnresolvedFunction" and not (node.isDistinct() or node.isUserDefinedFunction()):
         return Call(node.functionName().lower(), tuple(_of_node(each, parts) for each in _elements(node.arguments())))
     if kind == "UnresolvedAttribute" and node.planId().isEmpty() and not node.isMetadataColumn():
-        names = _elements(node.nameParts())
-        return ColumnName(names[0]) if len(names) == 1 else None
+        return ColumnName(tuple(_elements(node.nameParts())))
     if kind == "SqlExpression":
         return Sql(node.expression())
     return _value(node.value()) if kind == "Literal" else None
@@ -107,8 +108,8 @@ def _of_connect(expression: Any, parts: Iterator[int]) -> Expression:
         and expression._plan_id is None
         and not getattr(expression, "_is_metadata_column", False)
     ):
-        name: str = expression._unparsed_identifier
-        return ColumnName(name) if name.isidentifier() else None
+        names: list[str] = expression._unparsed_identifier.split(".")
+        return ColumnName(tuple(names)) if all(map(str.isidentifier, names)) else None
     if kind == "SQLExpression":
         return Sql(expression._expr)
     if kind != "LiteralExpression":
@@ -122,35 +123,53 @@ def _of_connect(expression: Any, parts: Iterator[int]) -> Expression:
 
 
 _INFIX: Final = {
-    "=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND", "or": "OR"
+    "=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND", "or": "OR",
+    "+": "+", "-": "-", "*": "*",
 }  # fmt: skip
+_FUNCTIONS: Final = frozenset({"coalesce", "upper", "lower", "trim", "length", "concat", "greatest", "least", "abs"})
 _NOT: Final = ("!", "not")
 _BEHIND: Final = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
-_SPECIAL: Final = frozenset("'\"\\")
-"""What these mean in a text, settings of the session say."""
+_SPECIAL: Final = frozenset("'\"\\$")
+"""What these mean in a text, settings of the session say, and its variables."""
 
 
 def condition_parts(condition: str | Column) -> list[str]:
     """Return what is ANDed in a condition, as SQL. Parts of a Column that cannot be told as SQL are left out."""
-    return conjuncts(condition) if isinstance(condition, str) else _parts(_expression_of(condition))
+    return conjuncts(condition) if isinstance(condition, str) else list(_parts(_expression_of(condition)))
 
 
-def _parts(expression: Expression) -> list[str]:
-    match expression:
-        case Sql(text):
-            return conjuncts(text)
-        case Call("and", arguments):
-            return [part for each in arguments for part in _parts(each)]
-    found = _text(expression)
-    return [] if found is None else [found]
+def as_sql(given: str | Column) -> str | Column:
+    """Return an expression as SQL; a Column as it is, if not all of it can be told."""
+    if isinstance(given, str):
+        return given
+    expression = _expression_of(given)
+    if isinstance(expression, Sql):
+        return expression.text
+    texts = list(map(_bare, _joined_by_and(expression)))
+    known = [text for text in texts if text is not None]
+    return " AND ".join(known) if len(known) == len(texts) else given
+
+
+def _parts(expression: Expression) -> Iterator[str]:
+    for each in _joined_by_and(expression):
+        if isinstance(each, Sql):
+            yield from conjuncts(each.text)
+        elif (text := _bare(each)) is not None:
+            yield text
+
+
+def _joined_by_and(expression: Expression) -> list[Expression]:
+    if isinstance(expression, Call) and expression.name == "and":
+        return [part for each in expression.arguments for part in _joined_by_and(each)]
+    return [expression]
 
 
 def _text(expression: Expression) -> str | None:
     match expression:
         case Sql(text):
             return f"({text})"
-        case ColumnName(name):
-            return quoted_name(name)
+        case ColumnName(parts):
+            return ".".join(map(quoted_name, parts))
         case Value(value):
             return _literal(value)
         case Call(name, arguments):
@@ -170,7 +189,16 @@ def _call(name: str, arguments: list[str]) -> str | None:
             return f"({only} {_BEHIND[name]})"
         case [first, *others] if name == "in" and others:
             return f"({first} IN ({', '.join(others)}))"
+        case [_, *_] if name in _FUNCTIONS:
+            return f"{name}({', '.join(arguments)})"
     return None
+
+
+def _bare(expression: Expression) -> str | None:
+    """Return the text without the brackets that stand around a comparison, or a calculation."""
+    text = _text(expression)
+    is_infix = isinstance(expression, Call) and expression.name in _INFIX and expression.name not in ("and", "or")
+    return text[1:-1] if is_infix and text is not None else text
 
 
 def _literal(value: object) -> str | None:

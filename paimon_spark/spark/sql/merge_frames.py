@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.errors import OptionError, SchemaMismatchError
 from paimon_spark.spark.columns.types import comes_through_arrow, stored, to_spark_struct, to_spark_type
+from paimon_spark.spark.sql.column_conditions import as_sql
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values, metadata_named
 from paimon_spark.spark.sql.merge_strategy import (
@@ -80,6 +81,11 @@ class GivenClause:
     condition: str | Column | None = None
     values: Mapping[str, str | Column] | None = None
     """By column, or by the path of a field of a struct; None: each column gets that of its name in the source."""
+
+    def told(self) -> GivenClause:
+        """The clause with its Columns as SQL, as far as they can be told."""
+        values = None if self.values is None else {name: as_sql(value) for name, value in self.values.items()}
+        return replace(self, condition=None if self.condition is None else as_sql(self.condition), values=values)
 
     def expressions(self) -> list[str | Column]:
         """Its condition and its values."""

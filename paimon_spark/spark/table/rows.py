@@ -30,6 +30,7 @@ from paimon_spark.spark.session.session_options import (
 )
 from paimon_spark.spark.session.session_settings import activate, is_connect, settings_of
 from paimon_spark.spark.source.source_options import read_request
+from paimon_spark.spark.sql.column_conditions import as_sql
 from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
 from paimon_spark.spark.sql.merge import rules_of, run_frame_merge
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause, equal_columns
@@ -255,10 +256,10 @@ class Merge:
             partial(target_rows, handle, table),
             lambda snapshot_id: pinned_source(self.source, table, snapshot_id),
             self.aliases,
-            self.on,
-            self.matched,
-            self.not_matched,
-            self.not_matched_by_source,
+            tuple(map(as_sql, self.on)) if isinstance(self.on, tuple) else as_sql(self.on),
+            tuple(clause.told() for clause in self.matched),
+            tuple(clause.told() for clause in self.not_matched),
+            tuple(clause.told() for clause in self.not_matched_by_source),
         )
         with counting() as reported:
             run_frame_merge(statement, rules_of(options, evolves_schema=self.evolves_schema))
