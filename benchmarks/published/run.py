@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -61,7 +62,8 @@ def work(name: str, suite: str, scale: float, repeat: int, folder: Path, jars: l
 
 
 def measured(given: argparse.Namespace, suite: str, folder: Path) -> dict[str, dict[str, float]]:
-    """Seconds of each step by each peer."""
+    """Seconds of each step by each peer; of a run that is ended before (Ctrl-C, SIGTERM) of its complete steps."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     jars = {"official": [given.official] if given.official else [], "Delta": delta_jars(folder)}
     found: dict[str, dict[str, float]] = {}
     with ExitStack() as started:
@@ -78,29 +80,40 @@ def measured(given: argparse.Namespace, suite: str, folder: Path) -> dict[str, d
             pipe = subprocess.PIPE
             process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=page.ROOT)
             workers[name] = started.enter_context(process)
-        while workers:
-            answers = {}
-            for name, process in list(workers.items()):
-                assert process.stdin is not None
-                assert process.stdout is not None
-                process.stdin.write("\n")
-                process.stdin.flush()
-                line = next((line for line in process.stdout if line.startswith(_MARK)), "")
-                if not line:
-                    del workers[name]
-                    if process.wait():
-                        raise SystemExit(f"{name} failed in {suite}")
-                    continue
-                step, seconds, answer = json.loads(line.removeprefix(_MARK))
-                if seconds is None:
-                    continue
-                answers[name] = answer
-                found.setdefault(step, {})[name] = seconds
-                print(f"  {suite}: {step}: {name}: {seconds:.2f}", file=sys.stderr, flush=True)
-            if len(set(answers.values())) > 1:
-                shown = {name: answer[:200] for name, answer in answers.items()}
-                raise SystemExit(f"{suite}: the answers differ: {shown}")
+        try:
+            _ask_in_turn(workers, suite, found)
+        except KeyboardInterrupt:
+            for process in workers.values():
+                process.kill()
+            peers = max(map(len, found.values()), default=0)
+            return {step: seconds for step, seconds in found.items() if len(seconds) == peers}
     return found
+
+
+def _ask_in_turn(workers: dict[str, subprocess.Popen[str]], suite: str, found: dict[str, dict[str, float]]) -> None:
+    """Let each peer take a step, then all the next one, until they are done; note the seconds in `found`."""
+    while workers:
+        answers = {}
+        for name, process in list(workers.items()):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+            line = next((line for line in process.stdout if line.startswith(_MARK)), "")
+            if not line:
+                del workers[name]
+                if process.wait():
+                    raise SystemExit(f"{name} failed in {suite}")
+                continue
+            step, seconds, answer = json.loads(line.removeprefix(_MARK))
+            if seconds is None:
+                continue
+            answers[name] = answer
+            found.setdefault(step, {})[name] = seconds
+            print(f"  {suite}: {step}: {name}: {seconds:.2f}", file=sys.stderr, flush=True)
+        if len(set(answers.values())) > 1:
+            shown = {name: answer[:200] for name, answer in answers.items()}
+            raise SystemExit(f"{suite}: the answers differ: {shown}")
 
 
 def delta_jars(folder: Path) -> list[str]:

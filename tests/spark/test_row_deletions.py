@@ -314,5 +314,5 @@ def test_a_delete_reads_the_columns_of_its_condition(
     table.delete("code = 'a'")
     table.delete(col("k") == 7)
     table.delete("`v,w` > 1000 AND k IN (SELECT 3)")
-    assert asked == [("`k`,`v,w`", "k = 2"), ("`code`", None), ("`k`", None), ("`k`,`v,w`", None)]
+    assert asked == [("`k`,`v,w`", "k = 2"), ("`code`", None), ("`k`", "`k` = 7"), ("`k`,`v,w`", None)]
     assert rows_of(spark, name) == []
