@@ -78,11 +78,14 @@ def measured(given: argparse.Namespace, suite: str, folder: Path) -> dict[str, d
             command += ["--scale", str(given.scale), "--repeat", str(given.repeat), "--folder", str(place)]
             command += ["--jars", ",".join(own or [])]
             pipe = subprocess.PIPE
-            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=page.ROOT)
+            process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, text=True, cwd=page.ROOT, start_new_session=True
+            )
             workers[name] = started.enter_context(process)
         try:
             _ask_in_turn(workers, suite, found)
         except KeyboardInterrupt:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             for process in workers.values():
                 process.kill()
             peers = max(map(len, found.values()), default=0)
