@@ -79,6 +79,8 @@ def test_all_of_a_column_is_told_or_none(functions: ModuleType) -> None:
     )
     assert as_sql(either) == "a = 1 OR b = 2"
     assert as_sql("a = 1") == "a = 1"
+    commented = (f.col("x") == 1) & f.expr("a = 1 -- one")
+    assert as_sql(commented) is commented
     unsure = (f.col("x") == 1) & (f.reverse(f.col("v")) == "X")
     assert as_sql(unsure) is unsure
 

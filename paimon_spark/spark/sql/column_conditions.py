@@ -166,8 +166,8 @@ def _joined_by_and(expression: Expression) -> list[Expression]:
 
 def _text(expression: Expression) -> str | None:
     match expression:
-        case Sql(text):
-            return f"({text})"
+        case Sql(text):  # a comment at its end would hide the bracket
+            return None if "--" in text or "/*" in text else f"({text})"
         case ColumnName(parts):
             return ".".join(map(quoted_name, parts))
         case Value(value):
