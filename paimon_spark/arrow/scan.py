@@ -22,6 +22,7 @@ from paimon_spark.errors import UnsupportedError, cut_methods
 from paimon_spark.read.aggregate import count_split
 from paimon_spark.read.few_rows import first_batch_rows
 from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.small_files import are_many_and_small, read_splits
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
@@ -38,6 +39,8 @@ _BUFFERED_BYTES = 64 << 20
 """What one split has ready that nobody has taken yet."""
 _WHOLE = (1 << 20, _BUFFERED_BYTES)
 """Most rows and bytes of a batch where the result is kept as a whole: fewer of them take a tenth less."""
+_SPLITS_TOGETHER = 256
+"""How many splits a thread reads where all are small."""
 
 
 @cut_methods
@@ -66,8 +69,7 @@ class ScanSplit:
         return self.to_reader().read_all()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        for split in self.plan.splits:
-            yield from _with_schema(self.plan, split, self.schema)
+        return _with_schema(self.plan, self.plan.splits, self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Give the rows to another library, as Arrow's C stream."""
@@ -171,7 +173,8 @@ class Scan:
 
     def _batches(self, most: tuple[int, int] = (DEFAULT_BATCH_ROWS, DEFAULT_BATCH_BYTES)) -> Iterator[pa.RecordBatch]:
         plan = self._plan
-        if plan.read is read_split:
+        are_together = self.limit is None and are_many_and_small(plan.splits)
+        if plan.read is read_split and not are_together:
             few = len(plan.splits) < self._threads
             if self.limit is None:
                 rows = most[0]
@@ -199,8 +202,8 @@ def _with_splits(plan: ReadPlan, splits: Sequence[DataSplit]) -> ReadPlan:
     return replace(plan, splits=tuple(splits))
 
 
-def _with_schema(plan: ReadPlan, split: DataSplit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in plan.read(plan.table, split, plan.fields, plan.residual):
+def _with_schema(plan: ReadPlan, splits: Sequence[DataSplit], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in read_splits(plan.table, splits, plan.fields, plan.residual, read=plan.read):
         if batch.num_rows:
             yield batch if batch.schema.equals(schema) else batch.cast(schema)
 
@@ -217,16 +220,18 @@ def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordB
 
 def _read_ahead(plan: ReadPlan, schema: pa.Schema, threads: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all splits in their order, while the next ones are read."""
-    if threads == 1 or len(plan.splits) == 1:
-        for split in plan.splits:
-            yield from _with_schema(plan, split, schema)
+    together = _SPLITS_TOGETHER if plan.read is read_split else 1
+    parts = [plan.splits[at : at + together] for at in range(0, len(plan.splits), together)]
+    if threads == 1 or len(parts) == 1:
+        for splits in parts:
+            yield from _with_schema(plan, splits, schema)
         return
-    left = iter(plan.splits)
+    left = iter(parts)
     running: deque[_SplitThread] = deque()
     try:
         while True:
-            for split in islice(left, threads - len(running)):
-                running.append(_SplitThread(_with_schema(plan, split, schema)))
+            for splits in islice(left, threads - len(running)):
+                running.append(_SplitThread(_with_schema(plan, splits, schema)))
             if not running:
                 return
             yield from running[0].batches()
@@ -237,7 +242,7 @@ def _read_ahead(plan: ReadPlan, schema: pa.Schema, threads: int) -> Iterator[pa.
 
 
 class _SplitThread:
-    """A thread that reads one split ahead of who takes its batches."""
+    """A thread that reads some splits ahead of who takes their batches."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._source = batches

@@ -94,7 +94,7 @@ def _test_of(plan: ReadPlan, *, filtered: bool, overlap: bool) -> Callable[[Data
         return _never
     keys = set(plan.table.schema.partition_keys)
     if not all(
-        isinstance(field.type, PARTITION_TYPES) if field.name in keys else _is_plain_type(field.type)
+        isinstance(field.type, PARTITION_TYPES) if field.name in keys else has_one_form(field.type)
         for field in plan.fields
     ):
         return _never
@@ -105,7 +105,7 @@ def _test_of(plan: ReadPlan, *, filtered: bool, overlap: bool) -> Callable[[Data
     columns = [field for field in plan.fields if field.name not in keys]
     has_columns = cache(lambda schema_id: _same_columns(plan.table, schema_id, columns))
     return lambda split: (
-        _is_plain_split(split, has_keys=has_keys, filtered=filtered, overlap=merged)
+        is_plain_split(split, has_keys=has_keys, filtered=filtered, overlap=merged)
         and all(has_columns(file.schema_id) for file in split.files)
     )
 
@@ -120,17 +120,23 @@ def merged_splits(plan: ReadPlan) -> list[DataSplit]:
     return [split for split in plan.splits if has_keys and type(split) is DataSplit and not split.raw_convertible]
 
 
-def _is_plain_type(kind: t.DataType) -> bool:
-    """Types with one form in Parquet: not TIMESTAMP(7) and finer (INT96), TIME, VARIANT and nested ones."""
+def has_one_form(kind: t.DataType) -> bool:
+    """Whether a type has one form in Parquet: not TIMESTAMP(7) and finer (INT96), TIME, VARIANT and nested ones."""
     if isinstance(kind, t.TimestampType | t.LocalZonedTimestampType):
         return kind.precision <= _MOST_INT64_PRECISION
     return isinstance(kind, _PLAIN_TYPES)
 
 
-def _is_plain_split(split: DataSplit, *, has_keys: bool, filtered: bool, overlap: bool) -> bool:
+def is_plain_split(split: DataSplit, *, has_keys: bool, filtered: bool = False, overlap: bool = False) -> bool:
     """Whether a split is nothing but Parquet files.
 
     Further fields of splits and files, with values other than their defaults, ask for more than the rows of the files.
+
+    Args:
+        split: of a plan.
+        has_keys: whether the table has a primary key.
+        filtered: deletion vectors do not count.
+        overlap: that files of keys overlap does not count.
     """
     as_written = type(split) is WrittenSplit
     if not (as_written or type(split) is DataSplit):

@@ -11,7 +11,7 @@ columns of the condition are read first; then all columns, but only the rows of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
@@ -93,13 +93,20 @@ def read_split(
         batches = _raw(reader, split.files, predicate)
     else:
         batches = _merged(reader, split, predicate)
-    schema = to_arrow_schema(plan_fields)
     with snapshot_expiry_errors(table, split.snapshot_id):
-        for batch in batches:
-            kept = batch if predicate is None else matching(predicate, batch)
-            if kept.num_rows:
-                arrays = kept.columns[: len(plan_fields)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else kept.select([])
+        yield from results(batches, plan_fields, predicate)
+
+
+def results(
+    batches: Iterable[pa.RecordBatch], plan_fields: Sequence[DataField], predicate: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows for which a predicate is true, and of their columns the first, those of a plan."""
+    schema = to_arrow_schema(plan_fields)
+    for batch in batches:
+        kept = batch if predicate is None else matching(predicate, batch)
+        if kept.num_rows:
+            arrays = kept.columns[: len(plan_fields)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else kept.select([])
 
 
 def with_filter_columns(

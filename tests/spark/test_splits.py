@@ -29,8 +29,8 @@ def test_no_splits_make_no_partitions() -> None:
 
 
 def test_many_tiny_splits_share_few_tasks_but_use_all_cores() -> None:
-    assert len(packed([1000] * 2000, cores=2)) == 2000 * 4 // 128 + 1
-    assert [len(packed([1000] * count, cores=2)) for count in (50_000, 400_000)] == [200, 400]
+    assert len(packed([1000] * 400, cores=2)) == 400 * 4 // 128 + 1
+    assert [len(packed([1000] * count, cores=2)) for count in (2_000, 50_000, 400_000)] == [16, 50, 400]
     assert len(packed([1000] * 50_000, cores=100)) == pytest.approx(800, rel=0.01)
     assert (
         len(packed([1000] * 50_000, cores=2, options={"source.split.open-file-cost": "4 mb"})) == 50_000 * 4 // 128 + 1

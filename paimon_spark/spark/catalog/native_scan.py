@@ -40,6 +40,7 @@ from paimon_spark.read.plain_files import (
     plain_splits,
 )
 from paimon_spark.read.row_group_sections import cut_by_keys
+from paimon_spark.read.small_files import are_many_and_small
 from paimon_spark.read.split import RowGroups
 from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.position_filter import (
@@ -192,13 +193,17 @@ def _settings(file_io: FileIO, roots: Iterable[tuple[str, str]]) -> tuple[str, d
 
 
 def why_not_native(gateway: Gateway, scan: ScanPlan) -> str:
-    """Say why Paimon's reader reads rows that Spark's would read on a local disk; "" where the store is not the reason.
+    """Say why Paimon's reader reads rows that Spark's could; "" where neither store nor sizes of files are the reason.
 
     Arguments: those of `is_native`, which was asked before.
     """
+    if not scan.has_plain_rows or not scan.table.options.value("read.spark-parquet"):
+        return ""
+    if _is_read_together(scan):
+        return "its files are many and small"
     sizes = _sizes(scan.plan.splits)
     schemes = sorted({scheme_of(path) for path in sizes} - {"", "file"})
-    if not schemes or not scan.has_plain_rows or not scan.table.options.value("read.spark-parquet"):
+    if not schemes:
         return ""
     if hadoop_files(gateway, scan.table.file_io, sizes) is not None:
         return ""
@@ -348,8 +353,14 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
     """
     if not _is_asked_for(scan, settings, filtered=filtered):
         return False
-    plain = holds_plain_rows(scan.plan, filtered=True) if filtered else scan.has_plain_rows
-    return plain and _opens(gateway, scan)
+    if scan.has_plain_rows:
+        return not _is_read_together(scan) and _opens(gateway, scan)
+    return filtered and holds_plain_rows(scan.plan, filtered=True) and _opens(gateway, scan)
+
+
+def _is_read_together(scan: ScanPlan) -> bool:
+    """Whether Paimon's reader takes less time for files that are the rows."""
+    return not scan.metadata and are_many_and_small(scan.plan.splits)
 
 
 def _is_asked_for(scan: ScanPlan, settings: Mapping[str, str], *, filtered: bool) -> bool:

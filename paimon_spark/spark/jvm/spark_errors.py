@@ -159,7 +159,7 @@ def _failure(message: str, error: JavaObject | None = None) -> tuple[type[Paimon
         )
     return CorruptTableError, (
         f"Data file {path} of a Paimon table is damaged or missing. If its snapshot expired while the query ran, "
-        "run the query again; else restore the file. With SET spark.paimon.read.spark-parquet = false Paimon's own "
+        "run the query again; else restore the file. With SET `spark.paimon.read.spark-parquet` = false Paimon's own "
         f"reader says what is wrong with it.{f' Spark says: {reason}' if reason else ''}"
     )
 

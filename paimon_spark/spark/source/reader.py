@@ -1,6 +1,6 @@
 """The tasks of a planned read. Every Python worker of a read imports this module, so it imports little.
 
-Packs splits into few large Spark partitions: each task costs about 56 ms of core time.
+Packs splits into few large Spark partitions: each task costs core time, however little it does (`worker_process`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.read.metadata_columns import read_with_metadata
+from paimon_spark.read.small_files import read_splits
 from paimon_spark.read.split import DataSplit, splits_from_wire, splits_to_wire
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.source.worker_process import UnpickledInTask, cut_batches, told_by_worker
@@ -99,7 +100,11 @@ class PaimonReader(UnpickledInTask, DataSourceReader):
         """The rows of one partition, in Spark's own Arrow types. Called in a task."""
         if not isinstance(partition, PaimonPartition):
             return iter(())  # what Spark makes of an empty list of partitions
-        rows = (batch for split in partition.splits for batch in self._rows(split))
+        rows: Iterator[pa.RecordBatch]
+        if self.metadata:
+            rows = (batch for split in partition.splits for batch in self._rows(split))
+        else:
+            rows = read_splits(self._table, partition.splits, self._fields, self._residual, read=self._read)
         if not self._names:
             return cut_batches(batch.select([]) for batch in rows)
         return cut_batches(convert_batches(even_batches(rows), self._names, self._target))
@@ -158,7 +163,6 @@ def pack_splits(
     return pack_groups([(split,) for split in splits], options, cores=cores)
 
 
-_TASKS_OF_SMALL_FILES = 200
 _TASKS_OF_A_CORE = 8
 _FILES_OF_A_TASK = 1000
 
@@ -171,7 +175,7 @@ def pack_groups(
     target, cost = options.split_target_size_bytes, options.split_open_file_cost_bytes
     if not options.is_set("source.split.open-file-cost"):
         files = sum(len(split.files) for group in groups for split in group)
-        tasks = max(_TASKS_OF_SMALL_FILES, _TASKS_OF_A_CORE * cores, files // _FILES_OF_A_TASK)
+        tasks = max(_TASKS_OF_A_CORE * cores, files // _FILES_OF_A_TASK)
         cost = min(cost, max(1, tasks * target // max(1, files)))
     weights = [_weight(group, cost) for group in groups]
     limit = min(target, max(cost, int(1.05 * sum(weights)) // cores))
