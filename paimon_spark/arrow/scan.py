@@ -173,7 +173,7 @@ class Scan:
 
     def _batches(self, most: tuple[int, int] = (DEFAULT_BATCH_ROWS, DEFAULT_BATCH_BYTES)) -> Iterator[pa.RecordBatch]:
         plan = self._plan
-        are_together = self.limit is None and are_many_and_small(plan.splits)
+        are_together = self.limit is None and are_many_and_small(plan.table, plan.splits)
         if plan.read is read_split and not are_together:
             few = len(plan.splits) < self._threads
             if self.limit is None:

@@ -37,15 +37,17 @@ SMALL_FILE_ROWS: Final = 2_048
 _LEAST_FILES: Final = 8
 """Of fewer nothing is saved."""
 _MANY_FILES: Final = 1_000
+_MANY_FAR_FILES: Final = 50
+"""In a store, of which Spark's own reader asks for one file after the other."""
 _FEW_ROWS: Final = 1_000
 _FEW_BYTES: Final = 32 << 10
 """Where files have no more on the average, this module reads them in less time than Spark's own reader does."""
 
 
-def are_many_and_small(splits: Sequence[DataSplit]) -> bool:
-    """Return whether splits have so many files, and so small ones, that `read_splits` pays."""
+def are_many_and_small(table: FileStoreTable, splits: Sequence[DataSplit]) -> bool:
+    """Return whether splits of a table have so many files, and so small ones, that `read_splits` pays."""
     files = sum(len(split.files) for split in splits)
-    if files < _MANY_FILES:
+    if files < (_MANY_FILES if table.file_io.threads == 1 else _MANY_FAR_FILES):
         return False
     rows = sum(split.row_count for split in splits)
     return rows <= files * _FEW_ROWS and sum(split.size_bytes for split in splits) <= files * _FEW_BYTES

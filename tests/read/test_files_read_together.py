@@ -264,16 +264,17 @@ def test_files_that_may_be_passed_over_are_read_one_by_one(tmp_path: Path, toget
 
 
 def test_what_counts_as_many_and_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    splits = plan_of(made_of_files(tmp_path / "t")).splits
-    assert not are_many_and_small(splits)
+    table = made_of_files(tmp_path / "t")
+    splits = plan_of(table).splits
+    assert not are_many_and_small(table, splits)
     monkeypatch.setattr(small_files, "_MANY_FILES", 12)
-    assert are_many_and_small(splits)
-    assert not are_many_and_small(splits[:-1])
+    assert are_many_and_small(table, splits)
+    assert not are_many_and_small(table, splits[:-1])
     monkeypatch.setattr(small_files, "_FEW_ROWS", 2)
-    assert not are_many_and_small(splits)
+    assert not are_many_and_small(table, splits)
     monkeypatch.setattr(small_files, "_FEW_ROWS", 3)
     monkeypatch.setattr(small_files, "_FEW_BYTES", 100)
-    assert not are_many_and_small(splits)
+    assert not are_many_and_small(table, splits)
 
 
 def test_parts_of_rows_are_not_rows(tmp_path: Path, together: list[str]) -> None:

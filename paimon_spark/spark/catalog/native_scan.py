@@ -360,7 +360,7 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
 
 def _is_read_together(scan: ScanPlan) -> bool:
     """Whether Paimon's reader takes less time for files that are the rows."""
-    return not scan.metadata and are_many_and_small(scan.plan.splits)
+    return not scan.metadata and are_many_and_small(scan.table, scan.plan.splits)
 
 
 def _is_asked_for(scan: ScanPlan, settings: Mapping[str, str], *, filtered: bool) -> bool:
