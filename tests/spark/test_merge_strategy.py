@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql.merge_frames import equal_names
 from paimon_spark.spark.sql.merge_strategy import (
     Action,
@@ -266,3 +267,40 @@ def test_which_expressions_have_a_value_for_every_row(text: str) -> None:
 )
 def test_which_casts_have_a_value_for_every_row(source: str, target: str, *, sure: bool) -> None:
     assert casts_surely(source, target) is sure
+
+
+REFUSED = {
+    "UPDATE summed SET v = 1": "Merge engine aggregation does not support Update",
+    "UPDATE summed SET k = 1": "Can't update the primary key column",
+    "MERGE INTO summed t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = 1": "does not support MERGE INTO with",
+    "MERGE INTO summed t USING s ON t.k = s.k WHEN MATCHED THEN DELETE": "Merge engine aggregation doesn't support",
+    "DELETE FROM evolving WHERE v = 1": "DELETE is not supported without",
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("statement", REFUSED)
+def test_a_plan_says_that_a_statement_is_refused(spark: SparkSession, warehouse: Path, statement: str) -> None:
+    """EXPLAIN says it in the words of the error that comes when the statement runs; nothing is written."""
+    spark.sql("CREATE TABLE IF NOT EXISTS summed (k INT, v INT) "
+              "TBLPROPERTIES ('primary-key'='k', 'bucket'='1', 'merge-engine'='aggregation', "
+              "'fields.v.aggregate-function'='sum')")  # fmt: skip
+    spark.sql("CREATE TABLE IF NOT EXISTS evolving (k INT, v INT) "
+              "TBLPROPERTIES ('row-tracking.enabled'='true', 'data-evolution.enabled'='true')")  # fmt: skip
+    table = statement.split()[2 if statement.startswith(("MERGE", "DELETE")) else 1]
+    spark.sql(f"INSERT OVERWRITE {table} VALUES (1, 1)")
+    spark.sql("SELECT 1 AS k").createOrReplaceTempView("s")
+    plan = spark.sql(f"EXPLAIN {statement}").collect()[0][0]
+    assert "strategy" not in plan
+    (line,) = [line for line in plan.splitlines() if "refused: " in line]
+    assert REFUSED[statement] in line
+    with pytest.raises(UnsupportedError) as raised:
+        spark.sql(statement)
+    assert str(raised.value).partition("\n")[0] in line
+    if statement.startswith("MERGE"):
+        text = statement.replace("summed", "paimon.db.summed", 1)
+        path = str(warehouse / "db.db" / "summed")
+        with pytest.raises(UnsupportedError) as raised:
+            paimon_spark.sql(spark, f"EXPLAIN {text.replace('paimon.db.summed', f'paimon.`{path}`')}")
+        assert str(raised.value).partition("\n")[0] in line
+    assert [tuple(row) for row in spark.table(table).collect()] == [(1, 1)]

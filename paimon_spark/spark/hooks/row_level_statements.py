@@ -24,11 +24,12 @@ from paimon_spark.spark.jvm.plan_tables import column_ids
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.session.session_options import refuse_older_state
 from paimon_spark.spark.source.write_target import merge_schema
-from paimon_spark.spark.sql.merge import run_merge
+from paimon_spark.spark.sql.merge import check_actions, run_merge
 from paimon_spark.spark.sql.merge_strategy import strategy_of
 from paimon_spark.spark.sql.row_changes import (
     ChangeStrategy,
     change_by,
+    check_change,
     delete_strategy,
     executor_of,
     update_strategy,
@@ -85,6 +86,19 @@ class RowLevelProxy(AnswerProxy):
         """Who does the work; rows are read for the answer."""
         return None
 
+    @property
+    def refusal(self) -> str | None:
+        """Why the table does not take the statement, in one line; None where it does. Metadata may be read for it."""
+        try:
+            self._check()
+        except PaimonError as error:
+            return str(error).partition("\n")[0]
+        return None
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse what the table does not take."""
+
     @abstractmethod
     def _run(self) -> None:
         """Change the table."""
@@ -95,9 +109,13 @@ def strategy_text(work: RowLevelProxy, *, explained: bool) -> str | None:
 
     Args:
         work: the statement.
-        explained: whether rows may be read to say who does the work.
+        explained: whether EXPLAIN asks: then metadata and rows may be read to say whether it is refused, and who does
+            the work.
     """
     try:
+        refusal = work.refusal if explained else None
+        if refusal is not None:
+            return f"refused: {refusal}"
         executor = work.executor if explained else None
         return f"strategy: {work.strategy}{'' if executor is None else f', {executor}'}"
     except (JavaCallError, CapturedException, PaimonError):  # raised again when the statement runs
@@ -133,6 +151,9 @@ class ChangeProxy(RowLevelProxy):
     @abstractmethod
     def strategy(self) -> ChangeStrategy:
         """How the rows are changed, and why."""
+
+    def _check(self) -> None:
+        check_change(self.strategy, self.loaded.table)
 
     def _run(self) -> None:
         change_by(self.strategy, self.loaded.table, self.rows)
@@ -198,6 +219,9 @@ class MergeProxy(RowLevelProxy):
     def strategy(self) -> MergeStrategy:
         """How the MERGE is done, and why."""
         return strategy_of(self.loaded.table, self.merge.shape())
+
+    def _check(self) -> None:
+        check_actions(self.loaded.table, self.merge.actions)
 
     def _run(self) -> None:
         table, rules = self.loaded.table, self.loaded.widened

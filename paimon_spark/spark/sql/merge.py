@@ -96,7 +96,7 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         CommitConflictError: other commits changed the same rows every time; nothing was committed.
         PaimonError: as of every write; nothing was committed then.
     """
-    check_merge(table, updates=Action.UPDATE in statement.actions, deletes=Action.DELETE in statement.actions)
+    check_actions(table, statement.actions)
     locations = () if table.schema.kind.is_keyed else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
     _check_names(table, locations)
 
@@ -128,6 +128,19 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         run_again(table, attempt)
     except PySparkException as error:
         raise _row_error(table, error) or error from None
+
+
+def check_actions(table: FileStoreTable, actions: Collection[Action]) -> None:
+    """Refuse a MERGE of which a table does not take a clause.
+
+    Args:
+        table: the target with the options of the statement.
+        actions: those of its clauses.
+
+    Raises:
+        UnsupportedError: names the option that prevents it, and what to do.
+    """
+    check_merge(table, updates=Action.UPDATE in actions, deletes=Action.DELETE in actions)
 
 
 def _without_matched_partitions(schema: TableSchema, rows: MergeRows) -> MergeRows:
@@ -419,6 +432,7 @@ def run_frame_merge(merge: FrameMerge, rules: MergeRules | None) -> None:
 
 def strategy_of_frame_merge(merge: FrameMerge, rules: MergeRules | None) -> MergeStrategy:
     """Check a MERGE, and tell which way it goes; nothing is changed. Arguments and errors as of `run_frame_merge`."""
+    check_actions(merge.table, merge.actions)
     merge.check()
     if rules is None:
         return strategy_of(merge.table, merge.shape())

@@ -204,10 +204,7 @@ def change_by(strategy: ChangeStrategy, table: FileStoreTable, matched: MatchedR
     if strategy.way is ChangeWay.PARTITIONS:
         delete_partitions(table, strategy.partitions)
         return
-    if strategy.statement is Operation.UPDATE:
-        check_update(table, strategy.columns)
-    else:
-        check_row_delete(table)
+    check_change(strategy, table)
     if strategy.statement is Operation.DELETE and deletes_by_rewriting(table):
         _delete_by_rewriting(table, matched)
     elif strategy.way is ChangeWay.COMPANION_COLUMNS:
@@ -217,6 +214,24 @@ def change_by(strategy: ChangeStrategy, table: FileStoreTable, matched: MatchedR
     else:
         left_out = columns_kept_by_engine(table.schema) - set(strategy.columns)
         change_rows(table, matched, sf.lit(RowKind.UPDATE_AFTER.value), Operation.UPDATE, left_out)
+
+
+def check_change(strategy: ChangeStrategy, table: FileStoreTable) -> None:
+    """Refuse what a table does not take.
+
+    Args:
+        strategy: of `delete_strategy` or `update_strategy`.
+        table: the table with the options of the statement.
+
+    Raises:
+        UnsupportedError: names the column or the option that prevents it.
+    """
+    if strategy.way in (ChangeWay.TRUNCATE, ChangeWay.PARTITIONS):
+        return
+    if strategy.statement is Operation.UPDATE:
+        check_update(table, strategy.columns)
+    else:
+        check_row_delete(table)
 
 
 def executor_of(table: FileStoreTable, strategy: ChangeStrategy, matched: MatchedRows) -> str | None:
