@@ -137,19 +137,6 @@ class Gateway:
         """A constant of an enum."""
         return self.jvm.java.lang.Enum.valueOf(self.java_class(class_name), name)
 
-    def enum_set(self, class_name: str, names: Iterable[str]) -> JavaObject:
-        """A set of constants of an enum, not to be changed; names that this Spark does not have are left out."""
-        key = (class_name, *names)
-        if key not in self._sets:
-            found = self.jvm.java.util.HashSet()
-            for name in key[1:]:
-                try:
-                    found.add(self.enum_constant(class_name, name))
-                except Py4JJavaError:
-                    continue
-            self._sets[key] = found
-        return self._sets[key]
-
     def identifier(self, namespace: Iterable[str], name: str) -> JavaObject:
         """A catalog ``Identifier``."""
         catalog = self.jvm.org.apache.spark.sql.connector.catalog
