@@ -19,6 +19,8 @@ KINDS = {
     "keys": "'primary-key' = 'k,p', 'bucket' = '1'",
     "partial": "'primary-key' = 'k,p', 'bucket' = '1', 'merge-engine' = 'partial-update'",
     "vectors": "'deletion-vectors.enabled' = 'true', 'bucket' = '-1'",
+    "merged": "'primary-key' = 'k,p', 'bucket' = '1', 'write-only' = 'true'",
+    "summed": "'primary-key' = 'k,p', 'bucket' = '1', 'write-only' = 'true', 'merge-engine' = 'aggregation'",
 }
 QUERIES = [
     "SELECT * FROM {t}",
@@ -43,11 +45,14 @@ def test_rows_are_those_of_sparks_reader(
     spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, concat('v', id), id % 40 FROM range(200)")
     if kind == "vectors":
         spark.sql(f"DELETE FROM {table} WHERE k IN (7, 77)")
+    if kind in ("merged", "summed"):
+        spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, concat('v', id), id % 40 FROM range(100, 300)")
     texts = [query.format(t=table) for query in QUERIES]
     expected = [row_multiset(collected(spark.sql(text))) for text in texts]
-    assert NATIVE in explained(spark, f"SELECT k, v FROM {table}")
+    assert (NATIVE in explained(spark, f"SELECT k, v FROM {table}")) == (kind != "summed")
     monkeypatch.setattr("paimon_spark.read.small_files._MANY_FILES", 30)
-    assert (NATIVE if kind == "vectors" else OWN) in explained(spark, f"SELECT k, v FROM {table}")
+    assert NATIVE not in explained(spark, f"SELECT k, v FROM {table}")
+    assert (OWN in explained(spark, f"SELECT k, v FROM {table}")) == (kind in ("append", "keys", "partial"))
     assert [row_multiset(collected(spark.sql(text))) for text in texts] == expected
     if kind == "append":
         names = {row[0] for row in spark.table(table).select(input_file_name()).collect()}

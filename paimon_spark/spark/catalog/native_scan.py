@@ -353,19 +353,18 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
     """
     if not _is_asked_for(scan, settings, filtered=filtered):
         return False
-    if scan.has_plain_rows:
-        return not _is_read_together(scan) and _opens(gateway, scan)
-    return filtered and holds_plain_rows(scan.plan, filtered=True) and _opens(gateway, scan)
+    plain = holds_plain_rows(scan.plan, filtered=True) if filtered else scan.has_plain_rows
+    return plain and _opens(gateway, scan)
 
 
 def _is_read_together(scan: ScanPlan) -> bool:
-    """Whether Paimon's reader takes less time for files that are the rows."""
+    """Whether Paimon's reader takes less time, whether it merges files or not."""
     return not scan.metadata and are_many_and_small(scan.table, scan.plan.splits)
 
 
 def _is_asked_for(scan: ScanPlan, settings: Mapping[str, str], *, filtered: bool) -> bool:
     """Whether options, settings and columns let Spark's reader give the rows; arguments: those of `is_native`."""
-    if not scan.table.options.value("read.spark-parquet"):
+    if not scan.table.options.value("read.spark-parquet") or _is_read_together(scan):
         return False
     if scan.metadata and (filtered or scan.metadata != (FILE_PATH,)):
         return False
@@ -390,7 +389,7 @@ def native_position_filter(gateway: Gateway, scan: ScanPlan, settings: Mapping[s
 
     Arguments: those of `is_native`.
     """
-    if scan.has_plain_rows:
+    if scan.has_plain_rows or _is_read_together(scan):
         return None
     far, merges = not _is_local(scan.table.path), bool(merged_splits(scan.plan))
     if merges and (is_small(gateway, scan) or not is_worth_filtering(scan, far=far)):
