@@ -1,34 +1,44 @@
 """Small files of a task, read together.
 
-To open a file and to find out what of it is read takes longer than to read a few rows. So the rows of many small
-files that need no merging become one batch, and what they share is found out once: the mapping of their columns, their
-partition values, the filter. Files in a store are asked for ahead.
+To open a file and to find out what of it is read takes longer than to read a few rows, and to merge a few rows takes as
+long as to merge thousands. So the rows of many small files become one batch, and what they share is found out once: the
+mapping of their columns, their partition values, the filter. Buckets whose files are merged are merged at once: the
+number of the split goes before their keys. Files in a store are asked for ahead.
 """
 
 from __future__ import annotations
 
-from itertools import chain, groupby
+from dataclasses import replace
+from enum import Enum, auto
+from functools import cached_property
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.read.file_read import passed_over
-from paimon_spark.read.split_read import read_split, results, with_filter_columns
+from paimon_spark.read.sections import runs_of
+from paimon_spark.read.split import DataSplit
+from paimon_spark.read.split_read import order_columns, read_split, results, with_filter_columns
+from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row_decoder import decode_rows
+from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS
 from paimon_spark.storage.read_ahead import FilesAhead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.merge.merge_engine import MergeEngine
+    from paimon_spark.read.split import SplitFile
     from paimon_spark.read.table_scan import ReadSplit
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.storage.arrow_layout import ColumnPlan
+    from paimon_spark.storage.small_parquet import SmallParquetFiles
     from paimon_spark.table.table import FileStoreTable
 
 SMALL_FILE_BYTES: Final = 64 << 10
@@ -39,6 +49,8 @@ _LEAST_FILES: Final = 8
 _MANY_FILES: Final = 1_000
 _MANY_FAR_FILES: Final = 50
 """In a store, of which Spark's own reader asks for one file after the other."""
+_MANY_MERGED_FILES: Final = 30
+"""Where some are merged: else the driver reads the keys of all, and Spark's own reader the files."""
 _FEW_ROWS: Final = 1_000
 _FEW_BYTES: Final = 32 << 10
 """Where files have no more on the average, this module reads them in less time than Spark's own reader does."""
@@ -47,7 +59,10 @@ _FEW_BYTES: Final = 32 << 10
 def are_many_and_small(table: FileStoreTable, splits: Sequence[DataSplit]) -> bool:
     """Return whether splits of a table have so many files, and so small ones, that `read_splits` pays."""
     files = sum(len(split.files) for split in splits)
-    if files < (_MANY_FILES if table.file_io.threads == 1 else _MANY_FAR_FILES):
+    least = _MANY_FILES if table.file_io.threads == 1 else _MANY_FAR_FILES
+    if table.schema.kind.is_keyed and not all(split.raw_convertible for split in splits):
+        least = min(least, _MANY_MERGED_FILES)
+    if files < least:
         return False
     rows = sum(split.row_count for split in splits)
     return rows <= files * _FEW_ROWS and sum(split.size_bytes for split in splits) <= files * _FEW_BYTES
@@ -78,102 +93,165 @@ def read_splits(
             yield from read(table, split, plan_fields, predicate)
         return
     parts = chain.from_iterable(_parts(table, split) for split in splits)
-    for schema_id, neighbours in groupby(parts, itemgetter(0)):
+    for way, neighbours in groupby(parts, itemgetter(0)):
         some = [split for _, split in neighbours]
-        together = None if schema_id is None else _Together.of(table, schema_id, plan_fields, predicate)
-        if together is None or len(some) < _LEAST_FILES:
+        is_worth_it = way is not _Way.ALONE and sum(len(split.files) for split in some) >= _LEAST_FILES
+        reader: _Together | None = None
+        if is_worth_it:
+            reader = (_Merged if way is _Way.MERGED else _Together)(table, some, plan_fields, predicate)
+        if reader is not None and reader.is_possible:
+            yield from reader.rows()
+        else:
             for split in some:
                 yield from read_split(table, split, plan_fields, predicate)
-        else:
-            yield from together.rows(some)
 
 
-def _parts(table: FileStoreTable, split: DataSplit) -> Iterator[tuple[int | None, DataSplit]]:
-    """Yield a split, or the files of one as splits; of small files whose rows are those of the table, their schema."""
+class _Way(Enum):
+    ALONE = auto()
+    """Each split for itself."""
+    TOGETHER = auto()
+    """One small file, whose rows are those of the table."""
+    MERGED = auto()
+    """Small files of a bucket that are merged."""
+
+
+def _parts(table: FileStoreTable, split: DataSplit) -> Iterator[tuple[_Way, DataSplit]]:
+    """Yield a split, or the files of one as splits, and how they are read."""
     from paimon_spark.read.plain_files import is_plain_split  # most tasks do without it
 
     kind, files = table.schema.kind, split.files
-    may_be = any(map(_is_small, files)) and (split.raw_convertible or not kind.has_data_evolution)
-    if not may_be or not is_plain_split(split, has_keys=kind.is_keyed) or any(file.row_groups for file in files):
-        yield None, split
-        return
-    for file in files:
-        part = split if len(files) == 1 else split.with_files((file,))
-        yield (file.schema_id if _is_small(file) else None), part
+    small = list(map(_is_small, files))
+    may_be = any(small) and (split.raw_convertible or not kind.has_data_evolution)
+    if not may_be or any(file.row_groups for file in files):
+        yield _Way.ALONE, split
+    elif is_plain_split(split, has_keys=kind.is_keyed):
+        for file, is_small in zip(files, small, strict=True):
+            part = split if len(files) == 1 else split.with_files((file,))
+            yield (_Way.TOGETHER if is_small else _Way.ALONE), part
+    elif kind.is_keyed and all(small) and _is_merged_simply(table, split):
+        yield _Way.MERGED, split
+    else:
+        yield _Way.ALONE, split
 
 
 def _is_small(file: SplitFile) -> bool:
     return file.size <= SMALL_FILE_BYTES and file.row_count <= SMALL_FILE_ROWS
 
 
+def _is_merged_simply(table: FileStoreTable, split: DataSplit) -> bool:
+    """Whether the order of a bucket's files tells which rows are newer, as that of the files of each section does."""
+    from paimon_spark.read.plain_files import is_plain_split
+
+    options = table.options
+    if options.needs_lookup or options.value("sequence.snapshot-ordering") or type(split) is not DataSplit:
+        return False
+    newest = sorted((file.min_seq, file.max_seq) for file in split.files if file.level == 0)
+    apart = all(older[1] < newer[0] for older, newer in pairwise(newest))
+    return apart and is_plain_split(split, has_keys=True, overlap=True)
+
+
+class _FileRows(NamedTuple):
+    """The rows of a small file as it holds them."""
+
+    split: DataSplit
+    mapping: FieldMapping
+    plan: ColumnPlan
+    rows: pa.Table
+
+
 class _Together:
-    """Reads the small files of one schema."""
+    """Reads small files whose rows are those of the table."""
 
     def __init__(
         self,
         table: FileStoreTable,
-        mapping: FieldMapping,
-        fields: Sequence[DataField],
+        splits: Sequence[DataSplit],
         plan_fields: Sequence[DataField],
         predicate: Predicate | None,
     ) -> None:
         self._table = table
-        self._mapping = mapping
-        self._fields = fields
+        self._splits = splits
         self._plan_fields = plan_fields
         self._predicate = predicate
-        self._waiting: list[tuple[DataSplit, pa.Table]] = []
-        self._plan: ColumnPlan | None = None
+        self._keys = frozenset(table.schema.partition_keys)
+        self._readers: dict[int, tuple[FieldMapping, SmallParquetFiles]] = {}
+        self._waiting: list[tuple[DataSplit, list[_FileRows]]] = []
         self._rows = self._bytes = 0
 
-    @classmethod
-    def of(
-        cls,
-        table: FileStoreTable,
-        schema_id: int,
-        plan_fields: Sequence[DataField],
-        predicate: Predicate | None,
-    ) -> _Together | None:
-        """Return what reads such files; None where no column of theirs is wanted, or one of a type of several forms."""
+    @cached_property
+    def _wanted(self) -> Sequence[DataField]:
+        """The columns of the result, then those that only the filter uses."""
+        return with_filter_columns(self._table, self._plan_fields, self._predicate)
+
+    @cached_property
+    def _fields(self) -> Sequence[DataField]:
+        """The columns that are read, those of the partition among them."""
+        return self._wanted
+
+    @cached_property
+    def _special(self) -> Sequence[DataField]:
+        """Columns that are read behind them, which no schema has."""
+        return ()
+
+    def _in_order(self, split: DataSplit) -> Sequence[SplitFile]:
+        return split.files
+
+    @cached_property
+    def _own(self) -> list[DataField]:
+        return [field for field in self._fields if field.name not in self._keys]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether columns of the files are wanted, each of a type that has one form in files."""
         from paimon_spark.read.plain_files import has_one_form
 
-        fields = with_filter_columns(table, plan_fields, predicate)
-        own = [field for field in fields if field.name not in table.schema.partition_keys]
-        mapping = FieldMapping.of(table.schemas.get(schema_id).fields, own, {})
-        if not mapping.file_fields or not all(has_one_form(field.type) for field in (*mapping.file_fields, *own)):
-            return None
-        return cls(table, mapping, fields, plan_fields, predicate)
+        ids = {file.schema_id for split in self._splits for file in split.files}
+        mappings = [self._mapping(schema_id) for schema_id in ids]
+        kinds = [field.type for fields in (self._own, *(each.file_fields for each in mappings)) for field in fields]
+        return all(each.file_fields for each in mappings) and all(map(has_one_form, kinds))
 
-    def rows(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of splits of one file each.
+    def _mapping(self, schema_id: int) -> FieldMapping:
+        return FieldMapping.of(self._table.schemas.get(schema_id).fields, self._own, {})
 
-        A file that cannot be read so is read by `read_split`, which says what is wrong with it.
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the splits.
+
+        A split that cannot be read so is read by `read_split`, which says what is wrong with it.
         """
-        from paimon_spark.storage.small_parquet import SmallParquetFiles
-
         file_io = self._table.file_io
-        files = [(split.files[0].path, split.files[0].size) for split in splits]
-        source = FilesAhead(file_io, files) if file_io.threads > 1 else file_io
-        reader = SmallParquetFiles(source, self._mapping.file_fields)
-        for split, (path, size) in zip(splits, files, strict=True):
+        if file_io.threads > 1:
+            ordered = (file for split in self._splits for file in self._in_order(split))
+            self._source: FilesAhead | None = FilesAhead(file_io, [(file.path, file.size) for file in ordered])
+        else:
+            self._source = None
+        for split in self._splits:
             try:
-                found = reader.read(path, size, split.files[0].row_count)
+                found = [self._read(split, file) for file in self._in_order(split)]
             except Exception:  # noqa: BLE001 - read again below, which raises what it should
-                found = None
-            if found is None:
+                found = [None]
+            parts = [each for each in found if each is not None]
+            if len(parts) < len(found):
                 yield from self._flushed()
                 yield from read_split(self._table, split, self._plan_fields, self._predicate)
                 continue
-            plan, rows = found
-            if plan is not self._plan:
-                yield from self._flushed()
-                self._plan = plan
-            self._waiting.append((split, rows))
-            self._rows += rows.num_rows
-            self._bytes += rows.nbytes
+            self._waiting.append((split, parts))
+            self._rows += sum(part.rows.num_rows for part in parts)
+            self._bytes += sum(part.rows.nbytes for part in parts)
             if self._rows >= DEFAULT_BATCH_ROWS or self._bytes >= DEFAULT_BATCH_BYTES:
                 yield from self._flushed()
         yield from self._flushed()
+
+    def _read(self, split: DataSplit, file: SplitFile) -> _FileRows | None:
+        from paimon_spark.storage.small_parquet import SmallParquetFiles
+
+        if file.schema_id not in self._readers:
+            mapping = self._mapping(file.schema_id)
+            source = self._source or self._table.file_io
+            reader = SmallParquetFiles(source, (*mapping.file_fields, *self._special))
+            self._readers[file.schema_id] = mapping, reader
+        mapping, reader = self._readers[file.schema_id]
+        found = reader.read(file.path, file.size, file.row_count)
+        return None if found is None else _FileRows(split, mapping, *found)
 
     def _flushed(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that wait."""
@@ -181,34 +259,96 @@ class _Together:
         if not waiting:
             return
         try:
-            found = list(results([self._batch(waiting)], self._plan_fields, self._predicate))
+            found = list(results(self._batches(waiting), self._plan_fields, self._predicate))
         except Exception:  # noqa: BLE001 - read again, which says in which file
             for split, _ in waiting:
                 yield from read_split(self._table, split, self._plan_fields, self._predicate)
             return
         yield from found
 
-    def _batch(self, waiting: Sequence[tuple[DataSplit, pa.Table]]) -> pa.RecordBatch:
-        """Return the rows of files, of all columns."""
-        assert self._plan is not None
-        whole = pa.concat_tables([rows for _, rows in waiting]).combine_chunks()
-        columns = [pa.array([], column.type) if not column.num_chunks else column.chunk(0) for column in whole.columns]
-        batch = pa.RecordBatch.from_arrays(columns, schema=whole.schema)
-        own = iter(self._mapping.batch(self._plan.apply(batch)).columns)
-        constants = self._constants(waiting)
-        arrays = [constants[field.name] if field.name in constants else next(own) for field in self._fields]
-        return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in self._fields])
+    def _batches(self, waiting: Sequence[tuple[DataSplit, list[_FileRows]]]) -> Sequence[pa.RecordBatch]:
+        """The rows of some splits, of all wanted columns."""
+        found: list[pa.RecordBatch] = self._table_of([part for _, parts in waiting for part in parts]).to_batches()
+        return found
 
-    def _constants(self, waiting: Sequence[tuple[DataSplit, pa.Table]]) -> dict[str, pa.Array]:
-        """Return the partition columns that are read, by name."""
+    def _table_of(self, parts: Sequence[_FileRows]) -> pa.Table:
+        """The rows of files, of the columns that are read."""
+        alike = groupby(parts, lambda part: (id(part.mapping), id(part.plan)))
+        whole = pa.Table.from_batches([self._read_columns(list(some)) for _, some in alike]).combine_chunks()
+        constants = self._constants(parts)
+        columns = [
+            constants[field.name] if field.name in constants else whole.column(field.name)
+            for field in (*self._fields, *self._special)
+        ]
+        return pa.table(columns, schema=to_arrow_schema((*self._fields, *self._special)))
+
+    def _read_columns(self, parts: Sequence[_FileRows]) -> pa.RecordBatch:
+        """The rows of files of one layout, without the columns of the partition."""
+        whole = pa.concat_tables([part.rows for part in parts]).combine_chunks()
+        columns = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in whole.columns]
+        held = parts[0].plan.apply(pa.RecordBatch.from_arrays(columns, schema=whole.schema))
+        own = parts[0].mapping.batch(held)
+        arrays = [*own.columns, *(held.column(field.name) for field in self._special)]
+        return pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema((*self._own, *self._special)))
+
+    def _constants(self, parts: Sequence[_FileRows]) -> dict[str, pa.Array]:
+        """The columns of the partition that are read, by name."""
         schema = self._table.schema
-        wanted = {field.name for field in self._fields}
-        positions = [at for at, name in enumerate(schema.partition_keys) if name in wanted]
+        read = {field.name for field in self._fields}
+        positions = [at for at, name in enumerate(schema.partition_keys) if name in read]
         if not positions:
             return {}
         types = [schema.field(name).type for name in schema.partition_keys]
-        arrays = decode_rows([split.partition for split, _ in waiting], types, serialized=True, fields=positions)
-        counts = [rows.num_rows for _, rows in waiting]
-        at_rows = pa.array(np.repeat(np.arange(len(waiting)), counts))
+        arrays = decode_rows([part.split.partition for part in parts], types, serialized=True, fields=positions)
+        at_rows = pa.array(np.repeat(np.arange(len(parts)), [part.rows.num_rows for part in parts]))
         names = [schema.partition_keys[at] for at in positions]
         return {name: array.take(at_rows) for name, array in zip(names, arrays, strict=True)}
+
+
+class _Merged(_Together):
+    """Reads small files of several buckets, and merges those of each: a key of one bucket is another in each other."""
+
+    @cached_property
+    def _split_column(self) -> DataField:
+        name = "_SPLIT"
+        while self._table.schema.has_field(name):
+            name = f"_{name}"
+        return DataField(-1, name, IntType(nullable=False))
+
+    @cached_property
+    def _engine(self) -> MergeEngine:
+        """The merge engine, for rows whose key begins with the number of their split."""
+        schema = self._table.schema
+        keys = (self._split_column.name, *schema.trimmed_primary_keys)
+        fields = (self._split_column, *schema.fields)
+        return merge_engine_for(replace(schema, fields=fields, primary_keys=keys, partition_keys=()))
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The columns of a merged row that are wanted; one by which rows are counted where none is."""
+        return [field.name for field in self._wanted] or [self._engine.keys[-1]]
+
+    @cached_property
+    def _fields(self) -> Sequence[DataField]:
+        """What the merge needs."""
+        needed = set(self._engine.required_columns(self._names))
+        wanted = {field.name: field for field in self._wanted}
+        return [wanted.get(field.name, field) for field in self._table.schema.fields if field.name in needed]
+
+    @cached_property
+    def _special(self) -> Sequence[DataField]:
+        """What else decides the order of rows, of the files of all splits."""
+        found = {field.name: field for split in self._splits for field in order_columns(runs_of(split.files))}
+        return [found[name] for name in sorted(found)]
+
+    def _in_order(self, split: DataSplit) -> Sequence[SplitFile]:
+        return [file for run in runs_of(split.files) for file in run]
+
+    def _batches(self, waiting: Sequence[tuple[DataSplit, list[_FileRows]]]) -> Sequence[pa.RecordBatch]:
+        rows = self._table_of([part for _, parts in waiting for part in parts])
+        counts = [sum(part.rows.num_rows for part in parts) for _, parts in waiting]
+        numbers = pa.array(np.repeat(np.arange(len(waiting), dtype=np.int32), counts))
+        rows = rows.add_column(0, to_arrow_schema([self._split_column]).field(0), numbers)
+        merged = self._engine.merge(rows, drop_deletes=True, columns=self._names, key_value_columns=False)
+        found: list[pa.RecordBatch] = merged.combine_chunks().to_batches()
+        return found

@@ -201,10 +201,15 @@ def section_reader(
         constants: see `partition_constants`.
         budget: memory for the merge, in bytes.
     """
-    order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
+    order_fields = order_columns(runs)
     size = block_bytes(budget, len(runs))
     reader = FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size).as_query()
     return reader.for_files(opened_in_order(runs), budget // 4 or FILES_AHEAD_BYTES)
+
+
+def order_columns(runs: Sequence[Sequence[SplitFile]]) -> tuple[DataField, ...]:
+    """Return the columns, besides those of the table, that decide which rows of sorted runs, oldest first, count."""
+    return (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
 
 
 def opened_in_order(runs: Sequence[Sequence[SplitFile]]) -> list[SplitFile]:

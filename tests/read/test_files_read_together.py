@@ -285,3 +285,107 @@ def test_parts_of_rows_are_not_rows(tmp_path: Path, together: list[str]) -> None
     assert len(together) == 12
     assert_same(replace(plan, splits=tuple(replace(split, raw_convertible=False) for split in plan.splits)))
     assert len(together) == 12
+
+
+ENGINES: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "deletes": {"rowkind_field": "op"},
+    "deletes that are ignored": {"rowkind_field": "op", "ignore_delete": "true"},
+    "sequence field": {"sequence_field": "n"},
+    "partial-update": {"merge_engine": "partial-update"},
+    "sequence groups": {
+        "merge_engine": "partial-update",
+        "fields.n.sequence-group": "v,f",
+        "fields.f.aggregate-function": "sum",
+    },
+    "aggregation": {
+        "merge_engine": "aggregation",
+        "fields.n.aggregate-function": "sum",
+        "fields.v.aggregate-function": "listagg",
+        "fields.f.aggregate-function": "max",
+    },
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("buckets", ["1", "2"])
+def test_buckets_are_merged_together(tmp_path: Path, together: list[str], engine: str, buckets: str) -> None:
+    """Equal keys of other buckets and partitions stay apart, whatever the engine makes of those of one."""
+    chance = random.Random(engine)
+    columns = {"k": pa.int64(), "p": pa.string(), "v": pa.string(), "n": pa.int32(), "f": pa.int64(), "op": pa.string()}
+    options = {"primary_key": "k,p", "bucket": buckets, "write_only": "true", **ENGINES[engine]}
+    table = create_table(str(tmp_path / "t"), pa.schema(columns), partition_by=["p"], **options)
+    for _ in range(5):
+        keys = sorted({(k, p) for k in chance.choices(range(12), k=9) for p in chance.choices(["a", "b", ""], k=2)})
+        rows = {
+            "k": [k for k, _ in keys],
+            "p": [p for _, p in keys],
+            "v": [chance.choice([None, f"v{chance.randrange(100)}"]) for _ in keys],
+            "n": [chance.randrange(5) if engine == "sequence field" else chance.choice([None, 1, 2, 3]) for _ in keys],
+            "f": [chance.choice([None, 7, 8]) for _ in keys],
+            "op": [chance.choice(["+I", "+I", "-D"]) if "deletes" in engine else "+I" for _ in keys],
+        }
+        table.append(pa.table({name: pa.array(values, columns[name]) for name, values in rows.items()}))
+    plan = plan_of(load_table(str(tmp_path / "t")))
+    assert sum(not split.raw_convertible for split in plan.splits) >= 3
+    rows_found = assert_same(plan)
+    assert set(together) == {file.path for split in plan.splits for file in split.files}
+    keys_found = list(zip(rows_found.column("k").to_pylist(), rows_found.column("p").to_pylist(), strict=True))
+    assert len(set(keys_found)) == len(keys_found) > 20
+    for names in (["v"], ["p"], ["f", "k"], []):
+        for predicate in (None, Leaf("gt", "n", (1,)), Leaf("eq", "p", ("b",)), Leaf("eq", "k", (5,))):
+            assert_same(plan_of(plan.table, columns=names, predicate=predicate))
+
+
+def test_a_row_that_cannot_be_merged_is_an_error_behind_the_rows_before(tmp_path: Path, together: list[str]) -> None:
+    schema = pa.schema([("k", pa.int64()), ("p", pa.int32()), ("n", pa.int32()), ("op", pa.string())])
+    options = {"primary_key": "k,p", "bucket": "1", "write_only": "true", "merge_engine": "aggregation"}
+    options |= {"rowkind_field": "op", "fields.n.aggregate-function": "max"}
+    before = set()
+    for wrong in range(4):
+        path = str(tmp_path / f"t{wrong}")
+        table = create_table(path, schema, partition_by=["p"], **options)
+        for kind in ("+I", "-D"):
+            kinds = [kind if p == wrong else "+I" for p in range(4)]
+            numbers = pa.array(range(4), pa.int32())
+            table.append(pa.table({"k": [1] * 4, "p": numbers, "n": numbers, "op": kinds}))
+        plan = plan_of(load_table(path))
+        rows, error = outcome(plan, all_at_once(plan))
+        assert (rows, error) == outcome(plan, one_by_one(plan))
+        assert "retract" in error
+        before.add(len(rows))
+    assert before == {0, 1, 2, 3}
+    assert len(together) == 32
+
+
+def test_buckets_whose_files_tell_no_order_are_merged_alone(tmp_path: Path, together: list[str]) -> None:
+    """Files of level 0 with common sequence numbers go by their commits, within a section."""
+    options = {"primary_key": "k,p", "bucket": "1", "write_only": "true"}
+    schema = pa.schema([("k", pa.int64()), ("p", pa.int32())])
+    table = create_table(str(tmp_path / "t"), schema, partition_by=["p"], **options)
+    for _ in range(3):
+        table.append(pa.table({"k": [1, 2], "p": pa.array([0, 1], pa.int32())}, schema))
+    plan = plan_of(load_table(str(tmp_path / "t")))
+    same = tuple(
+        split.with_files([file._replace(min_seq=0, max_seq=1) for file in split.files]) for split in plan.splits
+    )
+    assert_same(replace(plan, splits=same))
+    assert together == []
+    assert_same(plan)
+    assert len(together) == 6
+
+
+def test_fewer_files_are_many_where_some_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_files, "_MANY_MERGED_FILES", 24)
+    options = {"primary_key": "k,p", "bucket": "1", "write_only": "true"}
+    path = str(tmp_path / "t")
+    table = made_of_files(tmp_path / "t", **options)
+    assert not are_many_and_small(table, plan_of(table).splits)
+    twice = [0, 1, 2] * 12
+    open_table(path).append(
+        pa.table({"k": twice, "v": ["y"] * 36, "p": pa.array([at // 3 for at in range(36)], pa.int32())})
+    )
+    splits = plan_of(load_table(path)).splits
+    assert sum(len(split.files) for split in splits) == 24
+    assert are_many_and_small(table, splits)
+    assert not are_many_and_small(table, splits[:-1])
