@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 SMALL_FILE_BYTES: Final = 64 << 10
 SMALL_FILE_ROWS: Final = 2_048
 """Larger files take longer to decode than to open."""
+_COPIES: Final = 4
+"""Of the rows of a merge: what is read, what is sorted, what comes out, and what the engine needs besides."""
 _LEAST_FILES: Final = 8
 """Of fewer nothing is saved."""
 _MANY_FILES: Final = 1_000
@@ -196,6 +198,11 @@ class _Together:
     def _in_order(self, split: DataSplit) -> Sequence[SplitFile]:
         return split.files
 
+    @property
+    def _most_bytes(self) -> int:
+        """Bytes of rows that wait."""
+        return DEFAULT_BATCH_BYTES
+
     @cached_property
     def _own(self) -> list[DataField]:
         return [field for field in self._fields if field.name not in self._keys]
@@ -237,7 +244,7 @@ class _Together:
             self._waiting.append((split, parts))
             self._rows += sum(part.rows.num_rows for part in parts)
             self._bytes += sum(part.rows.nbytes for part in parts)
-            if self._rows >= DEFAULT_BATCH_ROWS or self._bytes >= DEFAULT_BATCH_BYTES:
+            if self._rows >= DEFAULT_BATCH_ROWS or self._bytes >= self._most_bytes:
                 yield from self._flushed()
         yield from self._flushed()
 
@@ -319,9 +326,8 @@ class _Merged(_Together):
     def _engine(self) -> MergeEngine:
         """The merge engine, for rows whose key begins with the number of their split."""
         schema = self._table.schema
-        keys = (self._split_column.name, *schema.trimmed_primary_keys)
-        fields = (self._split_column, *schema.fields)
-        return merge_engine_for(replace(schema, fields=fields, primary_keys=keys, partition_keys=()))
+        keys = (self._split_column.name, *schema.primary_keys)
+        return merge_engine_for(replace(schema, fields=(self._split_column, *schema.fields), primary_keys=keys))
 
     @cached_property
     def _names(self) -> list[str]:
@@ -343,6 +349,11 @@ class _Merged(_Together):
 
     def _in_order(self, split: DataSplit) -> Sequence[SplitFile]:
         return [file for run in runs_of(split.files) for file in run]
+
+    @property
+    def _most_bytes(self) -> int:
+        budget: int = self._table.options.value("read.merge.memory-budget")
+        return min(DEFAULT_BATCH_BYTES, budget // _COPIES)
 
     def _batches(self, waiting: Sequence[tuple[DataSplit, list[_FileRows]]]) -> Sequence[pa.RecordBatch]:
         rows = self._table_of([part for _, parts in waiting for part in parts])

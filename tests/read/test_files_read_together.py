@@ -298,6 +298,13 @@ ENGINES: dict[str, dict[str, str]] = {
         "fields.n.sequence-group": "v,f",
         "fields.f.aggregate-function": "sum",
     },
+    "a function for all columns": {"merge_engine": "aggregation", "fields.default-aggregate-function": "max"},
+    "a function that is for numbers": {
+        "merge_engine": "aggregation",
+        "fields.default-aggregate-function": "sum",
+        "fields.v.aggregate-function": "first_value",
+        "fields.op.aggregate-function": "first_value",
+    },
     "aggregation": {
         "merge_engine": "aggregation",
         "fields.n.aggregate-function": "sum",
