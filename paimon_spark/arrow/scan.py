@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError, cut_methods
-from paimon_spark.read.aggregate import count_split
+from paimon_spark.read.aggregate import count_splits
 from paimon_spark.read.few_rows import first_batch_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.small_files import are_many_and_small, read_splits
@@ -163,7 +163,7 @@ class Scan:
         """Return the number of rows; without a condition and a limit of metadata and keys alone, as far as possible."""
         plan = self._plan
         if plan.residual is None and plan.read is read_split:
-            rows = sum(count_split(plan.table, split) for split in plan.splits)
+            rows = count_splits(plan.table, plan.splits)
             return rows if self.limit is None else min(rows, self.limit)
         return sum(batch.num_rows for batch in self._batches())
 

@@ -27,6 +27,8 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.postponed_read import PostponedSplit, merges_postponed, read_postponed
 from paimon_spark.read.pruning import bucket_groups, column_bounds
 from paimon_spark.read.sections import anchor_mask, has_one_row_per_key, is_unmerged, sections_with_runs
+from paimon_spark.read.small_files import are_many_and_small, read_splits
+from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_generator import generate_splits, reads_all_files, scan_files
 from paimon_spark.read.split_read import partition_constants, read_split
 from paimon_spark.read.table_scan import residual_filter
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from paimon_spark.read.sections import Runs
-    from paimon_spark.read.split import DataSplit
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
@@ -477,6 +478,16 @@ def _float_extreme(function: str, state: Any, values: Any) -> Any:
         return values.dtype.type("nan")
     found = values[~missing].min() if function == "min" else values[~missing].max()
     return found if found else values[values == 0][0]
+
+
+def count_splits(table: FileStoreTable, splits: Sequence[DataSplit]) -> int:
+    """Return the rows of splits, as `count_split` does of each; small files that are merged are read together."""
+    merged = [split for split in splits if type(split) is DataSplit and not split.raw_convertible]
+    if not table.schema.kind.is_keyed or not are_many_and_small(table, merged):
+        return sum(count_split(table, split) for split in splits)
+    others = (split for split in splits if type(split) is not DataSplit or split.raw_convertible)
+    read: int = sum(batch.num_rows for batch in read_splits(table, merged, ()))
+    return read + sum(count_split(table, split) for split in others)
 
 
 def count_split(table: FileStoreTable, split: DataSplit) -> int:

@@ -16,6 +16,7 @@ import pytest
 from paimon_spark import create_table, open_table
 from paimon_spark.errors import CorruptTableError, PaimonError
 from paimon_spark.read import small_files
+from paimon_spark.read.aggregate import count_split, count_splits
 from paimon_spark.read.row_views import find_view
 from paimon_spark.read.small_files import are_many_and_small, read_splits
 from paimon_spark.read.split_read import read_split
@@ -316,7 +317,9 @@ ENGINES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("buckets", ["1", "2"])
-def test_buckets_are_merged_together(tmp_path: Path, together: list[str], engine: str, buckets: str) -> None:
+def test_buckets_are_merged_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: list[str], engine: str, buckets: str
+) -> None:
     """Equal keys of other buckets and partitions stay apart, whatever the engine makes of those of one."""
     chance = random.Random(engine)
     columns = {"k": pa.int64(), "p": pa.string(), "v": pa.string(), "n": pa.int32(), "f": pa.int64(), "op": pa.string()}
@@ -337,6 +340,11 @@ def test_buckets_are_merged_together(tmp_path: Path, together: list[str], engine
     assert sum(not split.raw_convertible for split in plan.splits) >= 3
     rows_found = assert_same(plan)
     assert set(together) == {file.path for split in plan.splits for file in split.files}
+    monkeypatch.setattr(small_files, "_MANY_MERGED_FILES", 1)
+    opened = len(together)
+    assert count_splits(plan.table, plan.splits) == rows_found.num_rows
+    assert sum(count_split(plan.table, split) for split in plan.splits) == rows_found.num_rows
+    assert len(together) == 2 * opened
     keys_found = list(zip(rows_found.column("k").to_pylist(), rows_found.column("p").to_pylist(), strict=True))
     assert len(set(keys_found)) == len(keys_found) > 20
     for names in (["v"], ["p"], ["f", "k"], []):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.read.aggregate import PartialAggregates, count_split
+from paimon_spark.read.aggregate import PartialAggregates, count_split, count_splits
 from paimon_spark.read.split_read import partition_constants
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader
@@ -45,13 +45,13 @@ class CountReader(DataSourceReader):
         """A row for each group of the task's splits. Called in a task."""
         found: Counter[tuple[Any, ...]] = Counter()
         splits = partition.splits if isinstance(partition, PaimonPartition) else ()
-        for split in splits:
-            constants = partition_constants(self._table, split) if self._groups else {}
+        if not self._groups:
+            found[()] = count_splits(self._table, splits)
+        for split in splits if self._groups else ():
+            constants = partition_constants(self._table, split)
             count = count_split(self._table, split)
             if count:  # a group of no rows is none
                 found[tuple(constants[name].as_py() for name in self._groups)] += count
-        if not self._groups:
-            found.setdefault((), 0)
         kinds = [to_arrow_type(self._table.schema.field(name).type) for name in self._groups]
         groups = [pa.array([key[at] for key in found], kind) for at, kind in enumerate(kinds)]
         counts = [pa.array(found.values(), pa.int64())] * (len(self._target) - len(groups))
