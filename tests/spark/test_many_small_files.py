@@ -26,6 +26,7 @@ QUERIES = [
     "SELECT * FROM {t}",
     "SELECT v, k FROM {t} WHERE v LIKE '%7%' AND k > 20",
     "SELECT p, sum(k), max(v), count(*) FROM {t} GROUP BY p",
+    "SELECT count(*) FROM {t}",
     "SELECT avg(k), min(v), count(v) FROM {t} WHERE p <> 3",
     "SELECT a.k, b.v FROM {t} a JOIN {t} b ON a.k = b.k + 1",
     "SELECT m.k FROM {t} m JOIN (SELECT DISTINCT p FROM {t} WHERE k = 5) d ON m.p = d.p",
