@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
+from paimon_spark.merge.sort import whole_column
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.read.file_read import passed_over
 from paimon_spark.read.sections import runs_of
@@ -31,13 +32,15 @@ from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_RO
 from paimon_spark.storage.read_ahead import FilesAhead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from paimon_spark.merge.merge_engine import MergeEngine
+    from paimon_spark.read.sections import Runs
     from paimon_spark.read.split import SplitFile
     from paimon_spark.read.table_scan import ReadSplit
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.storage.arrow_layout import ColumnPlan
+    from paimon_spark.storage.data_file import Source
     from paimon_spark.storage.small_parquet import SmallParquetFiles
     from paimon_spark.table.table import FileStoreTable
 
@@ -91,21 +94,24 @@ def read_splits(
         PaimonError: those of `read`.
     """
     if read is not read_split or passed_over(table) or sum(len(split.files) for split in splits) < _LEAST_FILES:
-        for split in splits:
-            yield from read(table, split, plan_fields, predicate)
+        yield from _one_by_one(table, splits, plan_fields, predicate, read)
         return
     parts = chain.from_iterable(_parts(table, split) for split in splits)
     for way, neighbours in groupby(parts, itemgetter(0)):
         some = [split for _, split in neighbours]
-        is_worth_it = way is not _Way.ALONE and sum(len(split.files) for split in some) >= _LEAST_FILES
-        reader: _Together | None = None
-        if is_worth_it:
-            reader = (_Merged if way is _Way.MERGED else _Together)(table, some, plan_fields, predicate)
-        if reader is not None and reader.is_possible:
-            yield from reader.rows()
-        else:
-            for split in some:
-                yield from read_split(table, split, plan_fields, predicate)
+        reader = _reader_of(way, table, some, plan_fields, predicate)
+        yield from _one_by_one(table, some, plan_fields, predicate) if reader is None else reader.rows()
+
+
+def _one_by_one(
+    table: FileStoreTable,
+    splits: Iterable[DataSplit],
+    plan_fields: Sequence[DataField],
+    predicate: Predicate | None,
+    read: ReadSplit = read_split,
+) -> Iterator[pa.RecordBatch]:
+    for split in splits:
+        yield from read(table, split, plan_fields, predicate)
 
 
 class _Way(Enum):
@@ -152,6 +158,21 @@ def _is_merged_simply(table: FileStoreTable, split: DataSplit) -> bool:
     return apart and is_plain_split(split, has_keys=True, overlap=True)
 
 
+def _reader_of(
+    way: _Way,
+    table: FileStoreTable,
+    splits: Sequence[DataSplit],
+    plan_fields: Sequence[DataField],
+    predicate: Predicate | None,
+) -> _Together | None:
+    """Return what reads splits together; None where that gains nothing, or columns do not allow it."""
+    if way is _Way.ALONE or sum(len(split.files) for split in splits) < _LEAST_FILES:
+        return None
+    kind = _Merged if way is _Way.MERGED else _Together
+    reader = kind(table, splits, plan_fields, predicate)
+    return reader if reader.is_possible else None
+
+
 class _FileRows(NamedTuple):
     """The rows of a small file as it holds them."""
 
@@ -195,8 +216,10 @@ class _Together:
         """Columns that are read behind them, which no schema has."""
         return ()
 
-    def _in_order(self, split: DataSplit) -> Sequence[SplitFile]:
-        return split.files
+    @cached_property
+    def _files(self) -> list[Sequence[SplitFile]]:
+        """The files of each split, those with newer rows behind those with older ones."""
+        return [split.files for split in self._splits]
 
     @property
     def _most_bytes(self) -> int:
@@ -225,15 +248,9 @@ class _Together:
 
         A split that cannot be read so is read by `read_split`, which says what is wrong with it.
         """
-        file_io = self._table.file_io
-        if file_io.threads > 1:
-            ordered = (file for split in self._splits for file in self._in_order(split))
-            self._source: FilesAhead | None = FilesAhead(file_io, [(file.path, file.size) for file in ordered])
-        else:
-            self._source = None
-        for split in self._splits:
+        for split, files in zip(self._splits, self._files, strict=True):
             try:
-                found = [self._read(split, file) for file in self._in_order(split)]
+                found = [self._read(split, file) for file in files]
             except Exception:  # noqa: BLE001 - read again below, which raises what it should
                 found = [None]
             parts = [each for each in found if each is not None]
@@ -248,13 +265,19 @@ class _Together:
                 yield from self._flushed()
         yield from self._flushed()
 
+    @cached_property
+    def _source(self) -> Source:
+        file_io = self._table.file_io
+        if file_io.threads == 1:
+            return file_io
+        return FilesAhead(file_io, [(file.path, file.size) for files in self._files for file in files])
+
     def _read(self, split: DataSplit, file: SplitFile) -> _FileRows | None:
         from paimon_spark.storage.small_parquet import SmallParquetFiles
 
         if file.schema_id not in self._readers:
             mapping = self._mapping(file.schema_id)
-            source = self._source or self._table.file_io
-            reader = SmallParquetFiles(source, (*mapping.file_fields, *self._special))
+            reader = SmallParquetFiles(self._source, (*mapping.file_fields, *self._special))
             self._readers[file.schema_id] = mapping, reader
         mapping, reader = self._readers[file.schema_id]
         found = reader.read(file.path, file.size, file.row_count)
@@ -268,8 +291,8 @@ class _Together:
         try:
             found = list(results(self._batches(waiting), self._plan_fields, self._predicate))
         except Exception:  # noqa: BLE001 - read again, which says in which file
-            for split, _ in waiting:
-                yield from read_split(self._table, split, self._plan_fields, self._predicate)
+            splits = (split for split, _ in waiting)
+            yield from _one_by_one(self._table, splits, self._plan_fields, self._predicate)
             return
         yield from found
 
@@ -291,8 +314,8 @@ class _Together:
 
     def _read_columns(self, parts: Sequence[_FileRows]) -> pa.RecordBatch:
         """The rows of files of one layout, without the columns of the partition."""
-        whole = pa.concat_tables([part.rows for part in parts]).combine_chunks()
-        columns = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in whole.columns]
+        whole = pa.concat_tables([part.rows for part in parts])
+        columns = [whole_column(whole, name) for name in whole.schema.names]
         held = parts[0].plan.apply(pa.RecordBatch.from_arrays(columns, schema=whole.schema))
         own = parts[0].mapping.batch(held)
         arrays = [*own.columns, *(held.column(field.name) for field in self._special)]
@@ -344,11 +367,16 @@ class _Merged(_Together):
     @cached_property
     def _special(self) -> Sequence[DataField]:
         """What else decides the order of rows, of the files of all splits."""
-        found = {field.name: field for split in self._splits for field in order_columns(runs_of(split.files))}
+        found = {field.name: field for runs in self._runs for field in order_columns(runs)}
         return [found[name] for name in sorted(found)]
 
-    def _in_order(self, split: DataSplit) -> Sequence[SplitFile]:
-        return [file for run in runs_of(split.files) for file in run]
+    @cached_property
+    def _runs(self) -> list[Runs]:
+        return [runs_of(split.files) for split in self._splits]
+
+    @cached_property
+    def _files(self) -> list[Sequence[SplitFile]]:
+        return [[file for run in runs for file in run] for runs in self._runs]
 
     @property
     def _most_bytes(self) -> int:

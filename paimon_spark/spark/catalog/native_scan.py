@@ -40,7 +40,6 @@ from paimon_spark.read.plain_files import (
     plain_splits,
 )
 from paimon_spark.read.row_group_sections import cut_by_keys
-from paimon_spark.read.small_files import are_many_and_small
 from paimon_spark.read.split import RowGroups
 from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.position_filter import (
@@ -359,7 +358,7 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
 
 def _is_read_together(scan: ScanPlan) -> bool:
     """Whether Paimon's reader takes less time, whether it merges files or not."""
-    return not scan.metadata and are_many_and_small(scan.table, scan.plan.splits)
+    return not scan.metadata and scan.has_many_small_files
 
 
 def _is_asked_for(scan: ScanPlan, settings: Mapping[str, str], *, filtered: bool) -> bool:

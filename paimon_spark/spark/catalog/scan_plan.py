@@ -26,6 +26,7 @@ from paimon_spark.read.metadata_columns import (
 )
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.small_files import are_many_and_small
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, describe_source, resolve_source
 from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
 from paimon_spark.spark.source.reader import PaimonReader, task_slots
@@ -262,6 +263,11 @@ class ScanPlan:
     def row_count(self) -> int:
         """Rows of the files, before merging and filters that look at rows."""
         return sum(split.row_count for split in self.plan.splits)
+
+    @cached_property
+    def has_many_small_files(self) -> bool:
+        """Whether opening the files is what takes time."""
+        return are_many_and_small(self.table, self.plan.splits)
 
     @property
     def merges(self) -> bool:
